@@ -1,0 +1,23 @@
+//! What the core needs from the world, as traits, each with its own error.
+
+mod clock;
+mod reads;
+mod runtime;
+mod store;
+mod system;
+
+pub use clock::{Clock, Ids, Secrets};
+pub use reads::{
+    EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage, MessageRange, PayloadReads,
+    PeopleReads, RegistryReads, RepoRef, SessionFilter, SessionPage, SessionReads, SessionRecord,
+    SessionQuery, SessionSort, TurnPage, TurnReads, TurnRecord, Visibility,
+};
+pub use runtime::{
+    AgentOutcome, AgentRuntime, AgentUpdate, Coalescing, RunRequest, RuntimeFailure, ToolUpdate,
+};
+pub use store::{
+    AuditEntry, ChangeSet, Committed, Conflict, Expectation, IdempotencyRecord, Lane, LimitKind,
+    NewEvent, NewPayload, PAYLOAD_PART_BYTES, PayloadBody, Resource, ResourceKind, Storage, Store,
+    StoreError, Write,
+};
+pub use system::{Identity, PendingTurn, SystemStore};

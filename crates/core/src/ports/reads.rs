@@ -1,0 +1,269 @@
+//! Small read traits, one per aggregate. All of them see one org only.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{IdempotencyRecord, StoreError};
+use crate::model::{
+    AccessVia, Checkpoint, CheckpointId, Event, Interface, PayloadId, PayloadMeta,
+    RepoId, Scope, Seq, Session, SessionId, SessionStateName, Timestamp, Token, TokenId, Turn,
+    TurnId, TurnStatus, User, UserId,
+};
+
+/// A session with everything that its representation shows, from one query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionRecord {
+    pub session: Session,
+    pub org_name: String,
+    pub owner_name: String,
+    pub created_by_name: String,
+    pub agent_context_name: String,
+    pub conversation_context_name: Option<String>,
+    pub repository: Option<RepoRef>,
+    pub log: LogStats,
+    /// How the caller came by access, beyond role and `is_public`.
+    pub access: Option<AccessVia>,
+}
+
+/// A repository as a session shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepoRef {
+    pub id: RepoId,
+    pub name: String,
+    pub path: String,
+}
+
+/// The counters of a session's log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogStats {
+    pub last_seq: Seq,
+    /// When the newest event was appended.
+    pub last_at: Option<Timestamp>,
+    pub turn_count: u32,
+    pub last_turn: Option<LastTurn>,
+}
+
+/// The newest turn at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastTurn {
+    pub id: TurnId,
+    pub status: TurnStatus,
+    /// When that status was entered.
+    pub at: Timestamp,
+}
+
+/// Which sessions a list may contain at all, decided by policy before the query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// The whole org, for admins and owners.
+    WholeOrg,
+    /// What this user owns, took part in or was given, and what is public.
+    ReadableBy(UserId),
+    /// A token for one session.
+    Only(SessionId),
+}
+
+/// What a caller wants to see of what is visible. Empty lists do not filter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionFilter {
+    pub states: Vec<SessionStateName>,
+    pub repo: Option<RepoId>,
+    /// An agent context's name.
+    pub agent: Option<String>,
+    pub interface: Option<Interface>,
+    /// Free text in name, key or description, case-insensitive, taken literally.
+    pub text: Option<String>,
+    /// Sessions that this user owns or created a turn in.
+    pub user: Option<UserId>,
+}
+
+/// Newest first: a position in that order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionSort {
+    pub created_at: Timestamp,
+    pub id: SessionId,
+}
+
+/// A page of sessions, newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionPage {
+    pub sessions: Vec<SessionRecord>,
+    /// Sessions that match, over all pages.
+    pub total: u64,
+    /// Where the next page begins, if there is one.
+    pub next: Option<SessionSort>,
+}
+
+/// A turn with its creator's name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRecord {
+    pub turn: Turn,
+    pub created_by_name: String,
+}
+
+/// Which turns of a session to read; always returned ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnPage {
+    /// The first turns with a number above this one (0: from the start).
+    After(u32),
+    /// The last turns with a number below this one.
+    Before(u32),
+    /// The newest turns.
+    Last,
+}
+
+/// Which messages of a session to read; always returned ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageRange {
+    /// Exclusive.
+    pub after: Seq,
+    /// Exclusive.
+    pub before: Option<Seq>,
+    /// Exclusive: only messages closed later than this.
+    pub since: Option<Timestamp>,
+}
+
+/// Which end of a [`MessageRange`] to take when it holds more than the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessagePage {
+    First(u32),
+    Last(u32),
+}
+
+/// Sessions and their checkpoints.
+#[async_trait]
+pub trait SessionReads: Send + Sync {
+    /// The session whoever in the org may read it; policy decides what the caller sees.
+    async fn find_session(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+    ) -> Result<Option<SessionRecord>, StoreError>;
+
+    /// `offset` counts from the position `from`, or from the newest.
+    async fn list_sessions(
+        &self,
+        scope: &Scope,
+        query: &SessionQuery,
+    ) -> Result<SessionPage, StoreError>;
+
+    async fn find_checkpoint(
+        &self,
+        scope: &Scope,
+        checkpoint: CheckpointId,
+    ) -> Result<Option<Checkpoint>, StoreError>;
+}
+
+/// One request for a page of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionQuery {
+    pub visibility: Visibility,
+    pub filter: SessionFilter,
+    pub from: Option<SessionSort>,
+    pub offset: u64,
+    pub limit: u32,
+}
+
+/// Turns, through the session that reads them: a fork also reads its parent's.
+#[async_trait]
+pub trait TurnReads: Send + Sync {
+    async fn find_turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        turn: TurnId,
+    ) -> Result<Option<TurnRecord>, StoreError>;
+
+    async fn list_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        page: TurnPage,
+        limit: u32,
+    ) -> Result<Vec<TurnRecord>, StoreError>;
+
+    /// The turns of the session's own log that are pending, lowest number first.
+    async fn list_pending_turns(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+    ) -> Result<Vec<Turn>, StoreError>;
+}
+
+/// The log, through the session that reads it.
+#[async_trait]
+pub trait EventReads: Send + Sync {
+    /// Events with a `seq` above `after`, ascending, at most `limit` and about `max_bytes` of data (but at least one).
+    async fn list_events(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        after: Seq,
+        limit: EventLimit,
+    ) -> Result<Vec<Event>, StoreError>;
+
+    /// Events that close a message, ascending.
+    async fn list_message_events(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        range: MessageRange,
+        page: MessagePage,
+    ) -> Result<Vec<Event>, StoreError>;
+}
+
+/// Bounds of one read of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventLimit {
+    pub events: u32,
+    pub bytes: usize,
+}
+
+/// Payloads. Who may read one is decided by the sessions that read its log.
+#[async_trait]
+pub trait PayloadReads: Send + Sync {
+    async fn find_payload(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+    ) -> Result<Option<PayloadMeta>, StoreError>;
+
+    /// The whole body, checked against its SHA-256.
+    async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError>;
+
+    /// The sessions that read the payload's log, the one that writes it first.
+    async fn payload_readers(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+    ) -> Result<Vec<SessionId>, StoreError>;
+}
+
+/// People and their tokens.
+#[async_trait]
+pub trait PeopleReads: Send + Sync {
+    async fn find_user(&self, scope: &Scope, user: UserId) -> Result<Option<User>, StoreError>;
+
+    async fn org_name(&self, scope: &Scope) -> Result<String, StoreError>;
+
+    async fn find_token(&self, scope: &Scope, token: TokenId) -> Result<Option<Token>, StoreError>;
+
+    /// Newest first. `of` limits the list to one user's tokens.
+    async fn list_tokens(&self, scope: &Scope, of: Option<UserId>) -> Result<Vec<Token>, StoreError>;
+}
+
+/// What sessions can be bound to.
+#[async_trait]
+pub trait RegistryReads: Send + Sync {
+    async fn find_repo(&self, scope: &Scope, repo: RepoId) -> Result<Option<RepoRef>, StoreError>;
+}
+
+/// Creating requests that were seen before.
+#[async_trait]
+pub trait IdempotencyReads: Send + Sync {
+    async fn find_idempotency(
+        &self,
+        scope: &Scope,
+        key: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError>;
+}

@@ -1,0 +1,63 @@
+//! Reads and writes across tenants, for authentication, recovery, sweeps and start-up only.
+
+use async_trait::async_trait;
+
+use super::StoreError;
+use crate::model::{
+    AgentContext, Org, SessionId, Sha256Hash, SystemScope, Timestamp, Token, TurnId, User,
+};
+
+/// Who a token belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub token: Token,
+    pub user: User,
+    pub org: Org,
+}
+
+/// A turn that nobody has finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingTurn {
+    pub org: crate::model::OrgId,
+    /// The session that writes the turn's log.
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub created_by: crate::model::UserId,
+    /// None when it was queued and never started.
+    pub started_at: Option<Timestamp>,
+}
+
+/// What Skein does for itself.
+#[async_trait]
+pub trait SystemStore: Send + Sync {
+    /// Whoever shows this secret, live or not; the caller checks the token's times.
+    async fn find_identity(
+        &self,
+        scope: SystemScope,
+        token_hash: Sha256Hash,
+    ) -> Result<Option<Identity>, StoreError>;
+
+    /// The instance owner, if the first run has happened.
+    async fn find_instance_owner(&self, scope: SystemScope) -> Result<Option<User>, StoreError>;
+
+    /// Every pending turn, by session and number, at most `limit` after the given one.
+    async fn list_pending(
+        &self,
+        scope: SystemScope,
+        after: Option<TurnId>,
+        limit: u32,
+    ) -> Result<Vec<PendingTurn>, StoreError>;
+
+    /// Makes the configured agents known and returns their stable ids. `spec` is compared to tell a new version.
+    async fn register_agents(
+        &self,
+        scope: SystemScope,
+        agents: Vec<(AgentContext, String)>,
+    ) -> Result<Vec<AgentContext>, StoreError>;
+
+    /// Removes payload parts that no payload names and idempotency records, both older than `before`.
+    async fn sweep(&self, scope: SystemScope, before: Timestamp) -> Result<u64, StoreError>;
+
+    /// Answers when the store can write; part of readiness.
+    async fn check(&self, scope: SystemScope) -> Result<(), StoreError>;
+}
