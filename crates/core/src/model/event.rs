@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    CheckpointId, FailureCode, Interface, LogId, Message, MessageContent, MessageId, Mode, PlanStep,
-    Role, Seq, SessionStateName, Timestamp, TurnId, Usage,
+    CheckpointId, FailureCode, Interface, LogId, Message, MessageContent, MessageId, Mode,
+    PlanStep, Role, Seq, SessionStateName, Timestamp, TurnId, Usage,
 };
 
 /// One durable event. It is never changed or removed while a session reads it.

@@ -194,7 +194,11 @@ impl Session {
     }
 
     /// Ends the session as its owner wanted.
-    pub fn complete(self, reason: Option<String>, at: Timestamp) -> Result<Self, InvalidTransition> {
+    pub fn complete(
+        self,
+        reason: Option<String>,
+        at: Timestamp,
+    ) -> Result<Self, InvalidTransition> {
         self.enter(SessionState::Completed { reason }, at)
     }
 

@@ -1,6 +1,8 @@
 //! Tracked units of work. A session's own ticket is its task.
 
-use super::{InvalidTransition, SessionId, SessionStateName, TicketId, Timestamp, UserId, named_enum};
+use super::{
+    InvalidTransition, SessionId, SessionStateName, TicketId, Timestamp, UserId, named_enum,
+};
 
 /// One tracked unit of work.
 #[derive(Debug, Clone, PartialEq, Eq)]

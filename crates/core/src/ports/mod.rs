@@ -8,9 +8,9 @@ mod system;
 
 pub use clock::{Clock, Ids, Secrets};
 pub use reads::{
-    EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage, MessageRange, PayloadReads,
-    PeopleReads, RegistryReads, RepoRef, SessionFilter, SessionPage, SessionReads, SessionRecord,
-    SessionQuery, SessionSort, TurnPage, TurnReads, TurnRecord, Visibility,
+    EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage, MessageRange,
+    PayloadReads, PeopleReads, RegistryReads, RepoRef, SessionFilter, SessionPage, SessionQuery,
+    SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads, TurnRecord, Visibility,
 };
 pub use runtime::{
     AgentOutcome, AgentRuntime, AgentUpdate, Coalescing, RunRequest, RuntimeFailure, ToolUpdate,

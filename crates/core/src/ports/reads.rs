@@ -5,9 +5,9 @@ use bytes::Bytes;
 
 use super::{IdempotencyRecord, StoreError};
 use crate::model::{
-    AccessVia, Checkpoint, CheckpointId, Event, Interface, PayloadId, PayloadMeta,
-    RepoId, Scope, Seq, Session, SessionId, SessionStateName, Timestamp, Token, TokenId, Turn,
-    TurnId, TurnStatus, User, UserId,
+    AccessVia, Checkpoint, CheckpointId, Event, Interface, PayloadId, PayloadMeta, RepoId, Scope,
+    Seq, Session, SessionId, SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus,
+    User, UserId,
 };
 
 /// A session with everything that its representation shows, from one query.
@@ -249,7 +249,11 @@ pub trait PeopleReads: Send + Sync {
     async fn find_token(&self, scope: &Scope, token: TokenId) -> Result<Option<Token>, StoreError>;
 
     /// Newest first. `of` limits the list to one user's tokens.
-    async fn list_tokens(&self, scope: &Scope, of: Option<UserId>) -> Result<Vec<Token>, StoreError>;
+    async fn list_tokens(
+        &self,
+        scope: &Scope,
+        of: Option<UserId>,
+    ) -> Result<Vec<Token>, StoreError>;
 }
 
 /// What sessions can be bound to.

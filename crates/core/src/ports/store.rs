@@ -55,24 +55,42 @@ pub enum Write {
     CreateUser(User),
     CreateToken(Token),
     /// A token that is revoked already stays as it is.
-    RevokeToken { token: TokenId, at: Timestamp },
+    RevokeToken {
+        token: TokenId,
+        at: Timestamp,
+    },
     /// Also opens its log, its first segment and the owner's access.
     CreateSession(Box<Session>),
     /// Writes state, revision and editable fields of a session that exists.
     SaveSession(Box<Session>),
     /// Removes the session and, when nobody else reads it, its log with all that hangs on it.
-    PurgeSession { session: SessionId },
+    PurgeSession {
+        session: SessionId,
+    },
     CreateTicket(Box<Ticket>),
-    SetTicketStatus { ticket: TicketId, status: TicketStatus },
+    SetTicketStatus {
+        ticket: TicketId,
+        status: TicketStatus,
+    },
     /// Adds a turn with the log's next number (`turn.number` is ignored), and makes its creator a participant.
-    CreateTurn { session: SessionId, turn: Box<Turn> },
+    CreateTurn {
+        session: SessionId,
+        turn: Box<Turn>,
+    },
     /// A queued turn starts: only while it is pending and not started, and only if no other turn of the log runs.
-    StartTurn { turn: TurnId, at: Timestamp },
+    StartTurn {
+        turn: TurnId,
+        at: Timestamp,
+    },
     /// Writes the outcome, only while the turn is pending. Else [`Conflict::TurnFinished`].
     FinishTurn(Box<Turn>),
     PutPayload(NewPayload),
     /// A part of a payload whose row follows in a later change set.
-    PutPayloadPart { payload: PayloadId, part: u32, body: Bytes },
+    PutPayloadPart {
+        payload: PayloadId,
+        part: u32,
+        body: Bytes,
+    },
     PutCheckpoint(Box<Checkpoint>),
 }
 
