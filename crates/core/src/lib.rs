@@ -1,5 +1,18 @@
 //! What Skein does, without any I/O: the model, the decisions, the ports and the use cases.
 
+pub mod agents;
+mod error;
+pub mod feed;
+pub mod history;
+pub mod intake;
 pub mod model;
+pub mod orchestrator;
+pub mod payloads;
+pub mod people;
+pub mod platform;
 pub mod policy;
 pub mod ports;
+pub mod recovery;
+pub mod sessions;
+
+pub use error::Error;

@@ -1,1 +1,3 @@
-//! Placeholder.
+//! What answers instructions: one module per kind of agent, all behind `AgentRuntime`.
+
+pub mod echo;

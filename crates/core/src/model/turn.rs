@@ -187,6 +187,11 @@ impl Turn {
         }
     }
 
+    /// Whether the turn has its outcome and will never change again.
+    pub fn status_is_final(&self) -> bool {
+        self.state != TurnState::Pending
+    }
+
     /// Whether the turn still waits behind another one.
     pub fn is_queued(&self) -> bool {
         self.started_at.is_none() && self.state == TurnState::Pending

@@ -174,6 +174,13 @@ pub trait TurnReads: Send + Sync {
         turn: TurnId,
     ) -> Result<Option<TurnRecord>, StoreError>;
 
+    /// The turn in whatever session of the org it was made; used to answer a repeated request.
+    async fn find_turn_anywhere(
+        &self,
+        scope: &Scope,
+        turn: TurnId,
+    ) -> Result<Option<TurnRecord>, StoreError>;
+
     async fn list_turns(
         &self,
         scope: &Scope,

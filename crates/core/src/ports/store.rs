@@ -42,8 +42,14 @@ pub enum Lane {
 pub enum Expectation {
     /// Nobody changed the session's state or editable fields since it was read.
     SessionRevision { session: SessionId, revision: u64 },
-    /// No turn of the log is pending. Else [`Conflict::TurnRunning`].
+    /// The turn has no outcome yet. Else [`Conflict::TurnFinished`].
+    TurnPending { turn: TurnId },
+    /// The turn is pending and has not started. Else [`Conflict::TurnFinished`] or [`Conflict::TurnStarted`].
+    TurnQueued { turn: TurnId },
+    /// No turn of the log is pending, started or queued. Else [`Conflict::TurnRunning`].
     LogIdle { log: LogId },
+    /// No started turn of the log is pending; queued ones may wait. Else [`Conflict::TurnRunning`].
+    NoTurnRunning { log: LogId },
     /// At most `below` − 1 turns of the log are pending. Else [`Conflict::LimitReached`].
     PendingTurnsBelow { log: LogId, below: u32 },
 }

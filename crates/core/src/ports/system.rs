@@ -40,7 +40,7 @@ pub trait SystemStore: Send + Sync {
     /// The instance owner, if the first run has happened.
     async fn find_instance_owner(&self, scope: SystemScope) -> Result<Option<User>, StoreError>;
 
-    /// Every pending turn, by session and number, at most `limit` after the given one.
+    /// Every pending turn in the order of their ids, at most `limit` after the given one.
     async fn list_pending(
         &self,
         scope: SystemScope,

@@ -1,0 +1,187 @@
+//! Wakes readers of a log and keeps its newest events at hand, so that live readers need no query.
+//!
+//! Readers pull. A log that nobody reads costs nothing here. Losing everything in this module loses
+//! speed, never data: whatever is not in the ring is in the store.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::model::{Event, EventBody, LogId, MessageContent, Seq};
+
+/// About this much event data is kept per log that somebody reads.
+const RING_BYTES: usize = 1024 * 1024;
+
+/// The logs that are being read right now.
+#[derive(Debug, Default)]
+pub struct Feed {
+    hot: Mutex<HashMap<LogId, Arc<HotLog>>>,
+}
+
+/// Consecutive events of one log that became durable together.
+#[derive(Debug)]
+pub struct EventBatch {
+    pub events: Vec<Event>,
+    /// Filled by the first reader that needs it, so that an event is rendered once for all of them.
+    pub rendered: OnceLock<Frames>,
+}
+
+/// Events as bytes, one after the other. What they look like is up to whoever renders them.
+#[derive(Debug, Clone)]
+pub struct Frames {
+    pub bytes: Bytes,
+    /// Where each event's frame ends.
+    pub ends: Vec<usize>,
+}
+
+impl Frames {
+    /// The frames from the event at this index on.
+    pub fn from_index(&self, index: usize) -> Bytes {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.bytes.slice(start..)
+    }
+}
+
+#[derive(Debug)]
+struct HotLog {
+    /// The newest `seq` that is known here, or `Seq::MAX` once the log is gone.
+    newest: watch::Sender<Seq>,
+    ring: Mutex<Ring>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    batches: VecDeque<(usize, Arc<EventBatch>)>,
+    bytes: usize,
+}
+
+/// A place in the feed of one log, held by a reader. The log cools down when the last one is dropped.
+#[derive(Debug)]
+pub struct Subscription {
+    feed: Arc<Feed>,
+    log: LogId,
+    hot: Arc<HotLog>,
+    newest: watch::Receiver<Seq>,
+}
+
+impl Feed {
+    /// From now on nothing of this log is missed: what is durable before is in the store, what comes after wakes.
+    pub fn subscribe(self: &Arc<Self>, log: LogId) -> Subscription {
+        let mut logs = lock(&self.hot);
+        let hot = Arc::clone(logs.entry(log).or_insert_with(|| {
+            Arc::new(HotLog { newest: watch::Sender::new(0), ring: Mutex::default() })
+        }));
+        // Under the lock, so that a reader who leaves now sees that somebody came.
+        let newest = hot.newest.subscribe();
+        drop(logs);
+        Subscription { feed: Arc::clone(self), log, hot, newest }
+    }
+
+    /// Tells readers of events that have just become durable.
+    pub fn publish(&self, events: &[Event]) {
+        for batch in events.chunk_by(|a, b| a.log == b.log && a.seq + 1 == b.seq) {
+            let Some(log) = batch.first().map(|event| event.log) else { continue };
+            let Some(hot) = lock(&self.hot).get(&log).map(Arc::clone) else { continue };
+            hot.push(batch);
+        }
+    }
+
+    /// Ends the readers of a log that no longer exists.
+    pub fn close(&self, log: LogId) {
+        if let Some(hot) = lock(&self.hot).remove(&log) {
+            hot.newest.send_replace(Seq::MAX);
+        }
+    }
+}
+
+impl HotLog {
+    fn push(&self, events: &[Event]) {
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
+        let weight: usize = events.iter().map(weight).sum();
+        let batch = Arc::new(EventBatch { events: events.to_vec(), rendered: OnceLock::new() });
+        lock(&self.ring).push(first.seq, weight, batch);
+        self.newest.send_if_modified(|newest| {
+            let advanced = last.seq > *newest;
+            *newest = last.seq.max(*newest);
+            advanced
+        });
+    }
+}
+
+impl Ring {
+    /// Keeps the ring consecutive. Commits of one log may be announced out of order; then the ring
+    /// starts anew, and readers fetch what it lacks from the store.
+    fn push(&mut self, first: Seq, weight: usize, batch: Arc<EventBatch>) {
+        let end =
+            self.batches.back().and_then(|(_, batch)| batch.events.last()).map(|last| last.seq);
+        if end.is_some_and(|end| end + 1 != first) {
+            self.batches.clear();
+            self.bytes = 0;
+        }
+        self.bytes += weight;
+        self.batches.push_back((weight, batch));
+        while self.bytes > RING_BYTES && self.batches.len() > 1 {
+            if let Some((weight, _)) = self.batches.pop_front() {
+                self.bytes -= weight;
+            }
+        }
+    }
+
+    fn after(&self, position: Seq) -> Option<Arc<EventBatch>> {
+        let holding = self.batches.partition_point(|(_, batch)| {
+            batch.events.last().is_none_or(|last| last.seq <= position)
+        });
+        let (_, batch) = self.batches.get(holding)?;
+        let follows = batch.events.first().is_some_and(|first| first.seq <= position + 1);
+        follows.then(|| Arc::clone(batch))
+    }
+}
+
+impl Subscription {
+    /// The batch that holds the event after `position`, if it is still at hand.
+    pub fn recent(&self, position: Seq) -> Option<Arc<EventBatch>> {
+        lock(&self.hot.ring).after(position)
+    }
+
+    /// Waits until there is something after `position`. `false` means that the log is gone.
+    pub async fn wait_beyond(&mut self, position: Seq) -> bool {
+        match self.newest.wait_for(|newest| *newest > position).await {
+            Ok(newest) => *newest != Seq::MAX,
+            Err(_) => false,
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut hot = lock(&self.feed.hot);
+        let same = hot.get(&self.log).is_some_and(|current| Arc::ptr_eq(current, &self.hot));
+        // Ours and the map's: nobody else holds it, and nobody can get it while the map is locked.
+        if same && self.hot.newest.receiver_count() <= 1 {
+            hot.remove(&self.log);
+        }
+    }
+}
+
+/// Roughly what an event occupies.
+fn weight(event: &Event) -> usize {
+    let text = match &event.body {
+        EventBody::MessageDelta(delta) | EventBody::ThoughtDelta(delta) => delta.text.len(),
+        EventBody::MessageCompleted(message) => match &message.content {
+            MessageContent::Text { text, .. } => text.len(),
+            _ => 1024,
+        },
+        EventBody::ToolStarted(_) | EventBody::ToolUpdated(_) | EventBody::ToolCompleted(_) => 4096,
+        _ => 256,
+    };
+    text + 256
+}
+
+/// The data behind these locks is valid after any panic: each change is a single push or insert.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,123 @@
+//! One canonical input for the orchestrator, whatever client sent it.
+
+use crate::{
+    Error,
+    agents::AgentChoice,
+    model::{ConversationContextId, Interface, Mode, RepoId, SessionId, TurnFile, TurnId},
+    platform::Limits,
+    policy::{
+        active_files::{self, ActiveFile},
+        text::{check_instruction, check_optional},
+    },
+    sessions::NewSession,
+};
+
+/// The shape that a client sent. Nothing below the intake knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientShape {
+    #[default]
+    Browser,
+    Cli,
+    Thick,
+}
+
+/// What is to happen when a turn of the session is still pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBusy {
+    #[default]
+    Reject,
+    Enqueue,
+}
+
+/// A request as a client made it. Every field is allowed in every shape; only the instruction is needed.
+#[derive(Debug, Clone, Default)]
+pub struct ExecuteRequest {
+    pub client: ClientShape,
+    pub agent: AgentChoice,
+    pub conversation_context: Option<ConversationContextId>,
+    pub session: Option<SessionId>,
+    pub instruction: String,
+    pub mode: Option<Mode>,
+    pub model: Option<String>,
+    pub workspace_id: Option<String>,
+    pub repo: Option<String>,
+    pub repo_id: Option<RepoId>,
+    pub scope_paths: Vec<String>,
+    pub language: Option<String>,
+    pub active_files: Vec<ActiveFile>,
+    pub on_busy: OnBusy,
+}
+
+/// What the orchestrator works on: the same for every client.
+#[derive(Debug, Clone)]
+pub struct ExecuteCommand {
+    pub target: Target,
+    pub instruction: String,
+    pub mode: Mode,
+    pub model: Option<String>,
+    pub workspace_id: Option<String>,
+    pub repo: Option<String>,
+    pub language: Option<String>,
+    pub scope_paths: Vec<String>,
+    pub files: Vec<TurnFile>,
+    pub on_busy: OnBusy,
+    /// The turn whose instruction is run again.
+    pub rerun_of: Option<TurnId>,
+}
+
+/// Where the turn belongs.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A session that exists.
+    Session(SessionId),
+    /// A session made for this instruction, in the same commit as its first turn.
+    New(Box<NewSession>),
+}
+
+/// Normalises a request of any shape.
+pub fn normalize(request: ExecuteRequest, limits: &Limits) -> Result<ExecuteCommand, Error> {
+    check_instruction(&request.instruction, limits.instruction_bytes)?;
+    check_optional("model", request.model.as_deref(), limits.field_bytes)?;
+    check_optional("workspaceId", request.workspace_id.as_deref(), limits.field_bytes)?;
+    check_optional("repo", request.repo.as_deref(), limits.field_bytes)?;
+    check_optional("language", request.language.as_deref(), limits.field_bytes)?;
+    for path in &request.scope_paths {
+        check_optional("scope.paths", Some(path), limits.field_bytes)?;
+    }
+    let files = active_files::plan(request.active_files, limits.active_files)?;
+    let target = match request.session {
+        Some(session) => Target::Session(session),
+        None => Target::New(Box::new(NewSession {
+            agent: request.agent,
+            conversation_context: request.conversation_context,
+            interface: interface_of(request.client),
+            workspace_id: request.workspace_id.clone(),
+            repo: request.repo.clone(),
+            repo_id: request.repo_id,
+            scope_paths: request.scope_paths.clone(),
+            default_language: request.language.clone(),
+            ..NewSession::default()
+        })),
+    };
+    Ok(ExecuteCommand {
+        target,
+        instruction: request.instruction,
+        mode: request.mode.unwrap_or(Mode::Ask),
+        model: request.model,
+        workspace_id: request.workspace_id,
+        repo: request.repo,
+        language: request.language,
+        scope_paths: request.scope_paths,
+        files,
+        on_busy: request.on_busy,
+        rerun_of: None,
+    })
+}
+
+fn interface_of(client: ClientShape) -> Interface {
+    match client {
+        ClientShape::Browser => Interface::Web,
+        ClientShape::Cli => Interface::Cli,
+        ClientShape::Thick => Interface::Api,
+    }
+}

@@ -1,0 +1,373 @@
+//! From an instruction to a durable turn. A `202` stops here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+use tracing::instrument;
+
+use super::{Executed, Orchestrator, run::Job, running::Waiting};
+use crate::{
+    Error,
+    intake::{ExecuteCommand, OnBusy, Target},
+    model::{
+        AgentContextId, EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role,
+        SERVER_RESTART, Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId,
+        TurnOpened, TurnRequest, TurnState,
+    },
+    payloads::{self, MAX_EVENT_TEXT_BYTES},
+    platform::{IdempotencyKey, Platform, RACE_ATTEMPTS},
+    policy::{access::Action, summary::summarize},
+    ports::{
+        AuditEntry, ChangeSet, Conflict, Expectation, NewEvent, Resource, ResourceKind, StoreError,
+        Write,
+    },
+    sessions,
+};
+
+/// A turn that is durable and will be run.
+#[derive(Debug)]
+pub struct Accepted {
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub sequence_number: u32,
+    /// The position before the turn's first event.
+    pub before_seq: Seq,
+    /// The request was seen before; nothing was done this time.
+    pub replayed: bool,
+    /// Resolves with the outcome; absent for a replay.
+    pub waiting: Option<Waiting>,
+}
+
+/// Whether the turn runs at once or waits for the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Now,
+    Queued,
+}
+
+impl Orchestrator {
+    /// Makes a turn durable and sets it going, or queues it.
+    #[instrument(skip_all)]
+    pub async fn accept(
+        self: &Arc<Self>,
+        scope: &Scope,
+        command: ExecuteCommand,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Accepted, Error> {
+        self.running.check_open()?;
+        let mut start = Start::Now;
+        let mut lost = Error::Draining;
+        for _ in 0..RACE_ATTEMPTS {
+            if let Some(resource) = self.platform.find_replay(scope, key).await? {
+                return self.replay(scope, resource).await;
+            }
+            match self.try_accept(scope, &command, start, key).await {
+                Err(Error::Store(StoreError::Conflict(Conflict::TurnRunning))) => {
+                    start = self.when_busy(scope, &command).await?;
+                }
+                Err(Error::Store(StoreError::Conflict(Conflict::LimitReached(_)))) => {
+                    return Err(Error::QueueFull { limit: self.platform.limits.queued_turns });
+                }
+                Err(error) if error.is_lost_race() => lost = error,
+                accepted => return accepted,
+            }
+        }
+        Err(lost)
+    }
+
+    /// Accepts the instruction and waits for its outcome.
+    pub async fn execute(
+        self: &Arc<Self>,
+        scope: &Scope,
+        command: ExecuteCommand,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Executed, Error> {
+        let accepted = self.accept(scope, command, key).await?;
+        self.outcome_of(scope, accepted).await
+    }
+
+    /// Waits for an accepted turn; a replayed one must have finished.
+    pub async fn outcome_of(&self, scope: &Scope, accepted: Accepted) -> Result<Executed, Error> {
+        let Accepted { session, turn, replayed, waiting, .. } = accepted;
+        if let Some(waiting) = waiting {
+            let finished = waiting.finished().await?;
+            return Ok(Executed {
+                session,
+                turn: finished.turn,
+                answer: finished.answer,
+                replayed,
+            });
+        }
+        let stored = self.turn(scope, session, turn, Action::Read).await?.turn;
+        let answer = match &stored.state {
+            TurnState::Pending => return Err(Error::IdempotencyInProgress { turn }),
+            TurnState::Failed(_) => None,
+            TurnState::Completed(answer) => {
+                let body = self.platform.store.payload_body(scope, answer.text).await?;
+                Some(Arc::from(String::from_utf8_lossy(&body)))
+            }
+        };
+        Ok(Executed { session, turn: stored, answer, replayed })
+    }
+
+    async fn try_accept(
+        self: &Arc<Self>,
+        scope: &Scope,
+        command: &ExecuteCommand,
+        start: Start,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Accepted, Error> {
+        let (session, mut changes) = self.open_session(scope, command).await?;
+        let turn = self.new_turn(scope, &session, command, start);
+        let staged = stage_instruction(&self.platform, scope, &turn, &command.instruction).await?;
+        add_turn(&mut changes, &self.platform, &session, &turn, staged);
+        changes.expects.push(match start {
+            Start::Now => Expectation::LogIdle { log: session.log },
+            Start::Queued => Expectation::PendingTurnsBelow {
+                log: session.log,
+                // The running turn is pending too, but does not wait.
+                below: self.platform.limits.queued_turns.saturating_add(1),
+            },
+        });
+        let resource = Resource { kind: ResourceKind::Turn, id: *turn.id.as_uuid() };
+        changes.idempotency = self.platform.idempotency_record(key, resource);
+        self.begin(scope, &session, turn, command, changes).await
+    }
+
+    /// The turn is durable before the agent sees it, so a crash from here on leaves a pending turn
+    /// that recovery can find.
+    async fn begin(
+        self: &Arc<Self>,
+        scope: &Scope,
+        session: &Session,
+        mut turn: Turn,
+        command: &ExecuteCommand,
+        changes: ChangeSet,
+    ) -> Result<Accepted, Error> {
+        let waiting = self.running.wait_for(turn.id);
+        let control = turn.started_at.map(|_| self.running.enter(turn.id));
+        let committed = match self.platform.commit(scope, changes).await {
+            Ok(committed) => committed,
+            Err(error) => {
+                self.running.forget(turn.id);
+                self.running.leave(turn.id);
+                return Err(error);
+            }
+        };
+        turn.number = committed.turn_numbers.first().copied().unwrap_or_default();
+        let first = committed.events.iter().find(|event| event.turn == Some(turn.id));
+        let accepted = Accepted {
+            session: session.id,
+            turn: turn.id,
+            sequence_number: turn.number,
+            before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
+            replayed: false,
+            waiting: Some(waiting),
+        };
+        match control {
+            Some(control) => self.spawn(Job {
+                scope: Scope::on_behalf_of(scope.org, scope.user),
+                runtime: self.runtime_of(session.binding.agent_context),
+                session: session.id,
+                instruction: Arc::from(command.instruction.as_str()),
+                turn,
+                control,
+            }),
+            // The turn before it may have ended while this one was being queued.
+            None => self.start_next(scope, session.id).await,
+        }
+        Ok(accepted)
+    }
+
+    /// The session that the instruction belongs to, ready to run, with what that changes.
+    async fn open_session(
+        &self,
+        scope: &Scope,
+        command: &ExecuteCommand,
+    ) -> Result<(Session, ChangeSet), Error> {
+        let at = self.platform.now();
+        let id = match &command.target {
+            Target::Session(id) => *id,
+            Target::New(new) => {
+                crate::policy::access::check_create(scope)?;
+                let (created, mut changes) =
+                    sessions::open(&self.platform, &self.agents, scope, new).await?;
+                let (active, activation) = sessions::activation(&created, at)?;
+                changes.writes.extend(activation.writes);
+                changes.events.extend(activation.events);
+                return Ok((active, changes));
+            }
+        };
+        let session = self.platform.session_for(scope, id, Action::RunTurn).await?.session;
+        match &session.state {
+            SessionState::Created => sessions::activation(&session, at),
+            SessionState::Active => {
+                let revision = session.revision;
+                let expects = vec![Expectation::SessionRevision { session: id, revision }];
+                Ok((session, ChangeSet { expects, ..ChangeSet::default() }))
+            }
+            SessionState::Suspended { reason, .. } if reason == SERVER_RESTART => {
+                sessions::resumption(&session, None, at)
+            }
+            SessionState::Suspended { .. } => Err(Error::SessionSuspended),
+            SessionState::Completed { .. }
+            | SessionState::Cancelled { .. }
+            | SessionState::Failed { .. } => Err(Error::SessionNotActive {
+                state: session.state.name(),
+                wanted: "take instructions",
+            }),
+        }
+    }
+
+    fn new_turn(
+        &self,
+        scope: &Scope,
+        session: &Session,
+        command: &ExecuteCommand,
+        start: Start,
+    ) -> Turn {
+        let at = self.platform.now();
+        let started_at = (start == Start::Now).then_some(at);
+        let agent = self.agents.find(session.binding.agent_context);
+        Turn {
+            id: TurnId::from_uuid(self.platform.new_id()),
+            org: session.org,
+            log: session.log,
+            number: 0,
+            created_by: scope.user,
+            ticket: session.task,
+            created_at: at,
+            started_at,
+            dispatched_at: started_at,
+            request: TurnRequest {
+                mode: command.mode,
+                conversation: session.id,
+                instruction_summary: summarize(&command.instruction),
+                instruction: PayloadId::from_uuid(self.platform.new_id()),
+                model: command.model.clone().or_else(|| agent?.model.clone()),
+                previous_response_id: None,
+                request_payload: None,
+                rerun_of: command.rerun_of,
+                workspace_id: or(&command.workspace_id, &session.binding.workspace_id),
+                repo: or(&command.repo, &session.binding.repo),
+                language: or(&command.language, &session.profile.default_language),
+                scope_paths: match command.scope_paths.is_empty() {
+                    true => session.binding.scope_paths.clone(),
+                    false => command.scope_paths.clone(),
+                },
+                files: command.files.clone(),
+            },
+            warnings: Vec::new(),
+            state: TurnState::Pending,
+        }
+    }
+
+    pub(super) fn runtime_of(
+        &self,
+        context: AgentContextId,
+    ) -> Option<Arc<dyn crate::ports::AgentRuntime>> {
+        self.agents.find(context).map(|agent| Arc::clone(&agent.runtime))
+    }
+
+    async fn when_busy(&self, scope: &Scope, command: &ExecuteCommand) -> Result<Start, Error> {
+        match (command.on_busy, &command.target) {
+            (OnBusy::Enqueue, _) => Ok(Start::Queued),
+            (OnBusy::Reject, Target::New(_)) => Err(Error::TurnInProgress { turn: None }),
+            (OnBusy::Reject, Target::Session(session)) => {
+                let pending = self.platform.store.list_pending_turns(scope, *session).await?;
+                Err(Error::TurnInProgress { turn: pending.first().map(|turn| turn.id) })
+            }
+        }
+    }
+
+    async fn replay(&self, scope: &Scope, resource: Resource) -> Result<Accepted, Error> {
+        let turn = TurnId::from_uuid(resource.id);
+        let found = self.platform.store.find_turn_anywhere(scope, turn).await?;
+        let found = found.ok_or(Error::NotFound { entity: "turn" })?.turn;
+        let session = found.request.conversation;
+        self.platform.session_for(scope, session, Action::Read).await?;
+        Ok(Accepted {
+            session,
+            turn,
+            sequence_number: found.number,
+            before_seq: 0,
+            replayed: true,
+            waiting: None,
+        })
+    }
+}
+
+fn or(first: &Option<String>, second: &Option<String>) -> Option<String> {
+    first.as_ref().or(second.as_ref()).cloned()
+}
+
+/// A short instruction is kept in the log alone, a long one in a payload that the log names.
+enum Staged {
+    InEvent { text: String },
+    Apart(crate::ports::NewPayload),
+}
+
+async fn stage_instruction(
+    platform: &Platform,
+    scope: &Scope,
+    turn: &Turn,
+    text: &str,
+) -> Result<Staged, Error> {
+    if text.len() <= MAX_EVENT_TEXT_BYTES {
+        return Ok(Staged::InEvent { text: text.to_owned() });
+    }
+    let bytes = Bytes::copy_from_slice(text.as_bytes());
+    let payload =
+        payloads::stage(platform, scope, turn.log, turn.request.instruction, bytes).await?;
+    Ok(Staged::Apart(payload))
+}
+
+/// The turn, its instruction, and the events that tell of them.
+fn add_turn(
+    changes: &mut ChangeSet,
+    platform: &Platform,
+    session: &Session,
+    turn: &Turn,
+    staged: Staged,
+) {
+    let at = turn.created_at;
+    let opened = TurnOpened {
+        sequence_number: 0,
+        instruction: turn.request.instruction_summary.clone(),
+        mode: turn.request.mode,
+    };
+    changes.writes.push(Write::CreateTurn { session: session.id, turn: Box::new(turn.clone()) });
+    changes.events.push(event(turn, at, EventBody::TurnCreated(opened.clone())));
+    let message_index = changes.events.len();
+    let (payload, content) = match staged {
+        Staged::InEvent { text } => {
+            let id = turn.request.instruction;
+            let payload = payloads::in_event(id, turn.log, &text, message_index);
+            (payload, MessageContent::user_text(text))
+        }
+        Staged::Apart(payload) => {
+            let id = payload.id;
+            let content =
+                MessageContent::TextPayload { payload: id, partial: None, interrupted: false };
+            (payload, content)
+        }
+    };
+    changes.writes.push(Write::PutPayload(payload));
+    let message_id = MessageId::from_uuid(platform.new_id());
+    let message = MessageCompleted { message_id, role: Role::User, content };
+    changes.events.push(event(turn, at, EventBody::MessageCompleted(message)));
+    if turn.started_at.is_some() {
+        changes.events.push(event(turn, at, EventBody::TurnStarted(opened)));
+    }
+    changes.audit.push(AuditEntry {
+        at,
+        action: "turn.created",
+        target: format!("turn/{}", turn.id),
+        detail: json!({"session": session.id}),
+    });
+}
+
+pub(super) fn event(turn: &Turn, at: Timestamp, body: EventBody) -> NewEvent {
+    NewEvent { log: turn.log, turn: Some(turn.id), at, body }
+}

@@ -1,0 +1,197 @@
+//! Takes an instruction from acceptance to its outcome.
+//!
+//! `accept` makes the turn durable and answers; `run` drives the agent and records what it does. Nothing
+//! else starts or finishes a turn.
+
+mod accept;
+pub(crate) mod outcome;
+mod run;
+mod running;
+mod transcript;
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+use tracing::instrument;
+
+use crate::{
+    Error,
+    agents::Agents,
+    intake::{ExecuteCommand, OnBusy, Target},
+    model::{FailureCode, Mode, Scope, SessionId, Turn, TurnFile, TurnId},
+    platform::{IdempotencyKey, Platform},
+    policy::{access::Action, text::check_instruction},
+    ports::{ChangeSet, Committed, Expectation, TurnRecord},
+};
+
+pub use accept::Accepted;
+use running::Running;
+pub use running::{Finished, QueueHold, Waiting};
+
+/// Runs turns.
+pub struct Orchestrator {
+    platform: Arc<Platform>,
+    agents: Arc<Agents>,
+    running: Running,
+    /// Every run is owned here, so that a drain can wait for it.
+    tasks: TaskTracker,
+}
+
+/// What a rerun changes of the turn that it repeats.
+#[derive(Debug, Clone, Default)]
+pub struct Rerun {
+    pub instruction: Option<String>,
+    pub files: Vec<TurnFile>,
+    pub workspace_id: Option<String>,
+    pub mode: Option<Mode>,
+    pub on_busy: OnBusy,
+}
+
+/// A finished turn as a caller of `execute` sees it.
+#[derive(Debug, Clone)]
+pub struct Executed {
+    pub session: SessionId,
+    pub turn: Turn,
+    /// The whole answer, when there is one.
+    pub answer: Option<Arc<str>>,
+    pub replayed: bool,
+}
+
+impl Orchestrator {
+    pub fn new(platform: Arc<Platform>, agents: Arc<Agents>, tasks: TaskTracker) -> Arc<Self> {
+        Arc::new(Self { platform, agents, running: Running::default(), tasks })
+    }
+
+    /// Runs the instruction of an earlier turn again, as a new turn. The old one is untouched.
+    #[instrument(skip_all, fields(session.id = %session, turn.id = %turn))]
+    pub async fn rerun(
+        self: &Arc<Self>,
+        scope: &Scope,
+        (session, turn): (SessionId, TurnId),
+        rerun: Rerun,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Accepted, Error> {
+        let old = self.turn(scope, session, turn, Action::RunTurn).await?.turn;
+        let instruction = match rerun.instruction {
+            Some(changed) => {
+                check_instruction(&changed, self.platform.limits.instruction_bytes)?;
+                changed
+            }
+            None => self.instruction_of(scope, &old).await?,
+        };
+        let command = ExecuteCommand {
+            target: Target::Session(session),
+            instruction,
+            mode: rerun.mode.unwrap_or(old.request.mode),
+            model: old.request.model,
+            workspace_id: rerun.workspace_id.or(old.request.workspace_id),
+            repo: old.request.repo,
+            language: old.request.language,
+            scope_paths: old.request.scope_paths,
+            files: rerun.files,
+            on_busy: rerun.on_busy,
+            rerun_of: Some(turn),
+        };
+        self.accept(scope, command, key).await
+    }
+
+    /// Ends a pending turn; it fails as `cancelled`.
+    #[instrument(skip_all, fields(session.id = %session, turn.id = %turn))]
+    pub async fn cancel_turn(
+        self: &Arc<Self>,
+        scope: &Scope,
+        session: SessionId,
+        turn: TurnId,
+    ) -> Result<TurnRecord, Error> {
+        let found = self.turn(scope, session, turn, Action::RunTurn).await?.turn;
+        if found.status_is_final() {
+            return Err(Error::TurnAlreadyFinished { turn });
+        }
+        if found.is_queued() {
+            match self.cancel_queued(scope, found).await {
+                Ok(()) => {}
+                // It started in the meantime.
+                Err(error) if error.is_lost_race() => {
+                    let started = self.turn(scope, session, turn, Action::RunTurn).await?.turn;
+                    self.interrupt(scope, &started, FailureCode::Cancelled).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        } else {
+            self.interrupt(scope, &found, FailureCode::Cancelled).await?;
+        }
+        self.turn(scope, session, turn, Action::Read).await
+    }
+
+    /// Ends a turn that has started, and waits until its outcome is durable.
+    pub(crate) async fn interrupt(
+        self: &Arc<Self>,
+        scope: &Scope,
+        turn: &Turn,
+        code: FailureCode,
+    ) -> Result<(), Error> {
+        if self.running.stop(turn.id, code).await? {
+            return Ok(());
+        }
+        let session = turn.request.conversation;
+        let current = self.platform.store.find_turn(scope, session, turn.id).await?;
+        match current {
+            Some(record) if !record.turn.status_is_final() => {
+                outcome::fail_orphan(&self.platform, scope, session, record.turn, code).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps queued turns of a session from starting for as long as the hold lives.
+    pub(crate) fn hold_queue(&self, session: SessionId) -> QueueHold {
+        self.running.hold(session)
+    }
+
+    /// No new turns from now on; waits for the running ones. Whatever is left is recovered at the next start.
+    pub async fn drain(&self) {
+        self.running.close();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Refuses new turns at once, without waiting.
+    pub fn stop_accepting(&self) {
+        self.running.close();
+    }
+
+    pub(crate) async fn turn(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        turn: TurnId,
+        action: Action,
+    ) -> Result<TurnRecord, Error> {
+        self.platform.session_for(scope, session, action).await?;
+        let found = self.platform.store.find_turn(scope, session, turn).await?;
+        found.ok_or(Error::NotFound { entity: "turn" })
+    }
+
+    async fn instruction_of(&self, scope: &Scope, turn: &Turn) -> Result<String, Error> {
+        let body = self.platform.store.payload_body(scope, turn.request.instruction).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn cancel_queued(&self, scope: &Scope, turn: Turn) -> Result<(), Error> {
+        let at = self.platform.now();
+        let expects = vec![Expectation::TurnQueued { turn: turn.id }];
+        let mut changes = ChangeSet { expects, ..ChangeSet::default() };
+        let failed =
+            outcome::fail_queued(&self.platform, &mut changes, turn, FailureCode::Cancelled, at)?;
+        let committed = self.platform.commit(scope, changes).await?;
+        self.tell_waiting(failed, &committed);
+        Ok(())
+    }
+
+    /// Tells whoever waits for a turn that it has ended without running.
+    pub(crate) fn tell_waiting(&self, turn: Turn, committed: &Committed) {
+        let last = committed.events.iter().rfind(|event| event.turn == Some(turn.id));
+        let last_seq = last.map_or(0, |event| event.seq);
+        self.running.resolve(turn.id, Finished { turn, answer: None, last_seq });
+    }
+}

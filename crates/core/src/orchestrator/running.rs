@@ -1,0 +1,155 @@
+//! Which turns run in this process, who waits for them, and how they are told to stop.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Error,
+    model::{FailureCode, Seq, SessionId, Turn, TurnId},
+    ports::StoreError,
+};
+
+/// Stopping a turn takes a commit. Longer than this means that the store does not take it now.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+pub(super) struct Running {
+    turns: Mutex<HashMap<TurnId, Arc<Control>>>,
+    waiting: Mutex<HashMap<TurnId, oneshot::Sender<Outcome>>>,
+    held: Arc<Mutex<HashMap<SessionId, usize>>>,
+    closed: AtomicBool,
+}
+
+/// The strings by which a running turn is held.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    pub(super) stop: CancellationToken,
+    pub(super) cause: OnceLock<FailureCode>,
+    ended: CancellationToken,
+}
+
+/// What became of a turn, for those who waited for it in this process.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    pub turn: Turn,
+    pub answer: Option<Arc<str>>,
+    /// The turn's last event.
+    pub last_seq: Seq,
+}
+
+type Outcome = Result<Finished, StoreError>;
+
+/// Resolves when a turn has its outcome.
+#[derive(Debug)]
+pub struct Waiting(oneshot::Receiver<Outcome>);
+
+impl Waiting {
+    /// The outcome; an error when it could not be stored, or when this process stops first.
+    pub async fn finished(self) -> Result<Finished, Error> {
+        match self.0.await {
+            Ok(outcome) => outcome.map_err(Error::from),
+            Err(_) => Err(Error::Draining),
+        }
+    }
+}
+
+/// While it lives, no queued turn of the session starts.
+#[derive(Debug)]
+pub struct QueueHold {
+    session: SessionId,
+    held: Arc<Mutex<HashMap<SessionId, usize>>>,
+}
+
+impl Running {
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Draining) } else { Ok(()) }
+    }
+
+    /// Registered before the turn is durable, so that nobody can find it running without its control.
+    pub(super) fn enter(&self, turn: TurnId) -> Arc<Control> {
+        let control = Arc::new(Control::default());
+        lock(&self.turns).insert(turn, Arc::clone(&control));
+        control
+    }
+
+    /// The turn no longer runs here.
+    pub(super) fn leave(&self, turn: TurnId) {
+        if let Some(control) = lock(&self.turns).remove(&turn) {
+            control.ended.cancel();
+        }
+    }
+
+    /// Registered before the turn is durable, so that its outcome cannot be missed.
+    pub(super) fn wait_for(&self, turn: TurnId) -> Waiting {
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.waiting).insert(turn, sender);
+        Waiting(receiver)
+    }
+
+    pub(super) fn forget(&self, turn: TurnId) {
+        lock(&self.waiting).remove(&turn);
+    }
+
+    pub(super) fn resolve(&self, turn: TurnId, finished: Finished) {
+        if let Some(waiting) = lock(&self.waiting).remove(&turn) {
+            // Nobody is told when the caller has gone; the outcome is durable either way.
+            drop(waiting.send(Ok(finished)));
+        }
+    }
+
+    /// The outcome cannot be stored for now. The caller need not wait for better times.
+    pub(super) fn resolve_failed(&self, turn: TurnId, error: StoreError) {
+        if let Some(waiting) = lock(&self.waiting).remove(&turn) {
+            drop(waiting.send(Err(error)));
+        }
+    }
+
+    /// Stops a turn that runs here and waits until it has ended. `false` when it does not run here.
+    pub(super) async fn stop(&self, turn: TurnId, code: FailureCode) -> Result<bool, Error> {
+        let Some(control) = lock(&self.turns).get(&turn).map(Arc::clone) else { return Ok(false) };
+        control.cause.get_or_init(|| code);
+        control.stop.cancel();
+        match tokio::time::timeout(STOP_TIMEOUT, control.ended.cancelled()).await {
+            Ok(()) => Ok(true),
+            Err(_) => Err(Error::TurnInProgress { turn: Some(turn) }),
+        }
+    }
+
+    pub(super) fn hold(&self, session: SessionId) -> QueueHold {
+        *lock(&self.held).entry(session).or_default() += 1;
+        QueueHold { session, held: Arc::clone(&self.held) }
+    }
+
+    pub(super) fn is_held(&self, session: SessionId) -> bool {
+        lock(&self.held).contains_key(&session)
+    }
+}
+
+impl Drop for QueueHold {
+    fn drop(&mut self) {
+        let mut held = lock(&self.held);
+        if let Some(count) = held.get_mut(&self.session) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.session);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,164 @@
+//! Which files a request brings along, and what becomes of each.
+
+use std::collections::HashSet;
+
+use crate::{
+    Error,
+    model::{FileFate, Sha256Hash, TurnFile},
+};
+
+/// Larger files are skipped; one of exactly this size is sent.
+pub const MAX_FILE_BYTES: u64 = 102_400;
+
+/// A file as a client names it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ActiveFile {
+    pub path: String,
+    /// May be left out only above [`MAX_FILE_BYTES`].
+    pub content: Option<String>,
+    pub content_hash: Option<String>,
+    pub size_bytes: Option<u64>,
+    pub is_touched: bool,
+    pub is_open: bool,
+    pub is_named: bool,
+}
+
+/// Checks every file and records what it is; whether it is sent depends on the agent.
+pub fn plan(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<TurnFile>, Error> {
+    if files.len() > max_files {
+        let (size, limit) = (files.len() as u64, max_files as u64);
+        return Err(Error::TooLarge { what: "activeFiles", size, limit });
+    }
+    let mut seen = HashSet::with_capacity(files.len());
+    for file in &files {
+        check_path(&file.path)?;
+        if !seen.insert(file.path.as_str()) {
+            let reason = format!("{:?} is listed twice", file.path);
+            return Err(Error::Invalid { field: "activeFiles", reason });
+        }
+    }
+    drop(seen);
+    files.into_iter().map(plan_file).collect()
+}
+
+/// A path stays inside the workspace by its own words: relative, and never upwards.
+pub fn check_path(path: &str) -> Result<(), Error> {
+    if path.is_empty() || path.contains('\0') {
+        let reason = "a path must not be empty or contain NUL characters".to_owned();
+        return Err(Error::Invalid { field: "activeFiles.path", reason });
+    }
+    let drive = path.as_bytes().get(1) == Some(&b':');
+    let escapes = path.split(['/', '\\']).any(|part| part == "..");
+    if path.starts_with(['/', '\\', '~']) || drive || escapes {
+        return Err(Error::PathOutsideWorkspace { path: path.chars().take(256).collect() });
+    }
+    Ok(())
+}
+
+fn plan_file(file: ActiveFile) -> Result<TurnFile, Error> {
+    let given = file.content_hash.as_deref().map(parse_hash).transpose()?;
+    let (sha256, size_bytes, fate, reason) = match &file.content {
+        Some(content) => {
+            let actual = Sha256Hash::of(content.as_bytes());
+            if given.is_some_and(|given| given != actual) {
+                return Err(Error::HashMismatch { path: file.path });
+            }
+            let size = content.len() as u64;
+            let (fate, reason) = fate_of(content, size);
+            (actual, size, fate, reason)
+        }
+        None => {
+            let size = file.size_bytes.unwrap_or(0);
+            let Some(given) = given.filter(|_| size > MAX_FILE_BYTES) else {
+                let reason = format!(
+                    "{:?} has no content; only files over {MAX_FILE_BYTES} bytes may name just hash and size",
+                    file.path
+                );
+                return Err(Error::Invalid { field: "activeFiles", reason });
+            };
+            (given, size, FileFate::TooLarge, too_large(size))
+        }
+    };
+    Ok(TurnFile {
+        path: file.path,
+        sha256,
+        size_bytes,
+        is_touched: file.is_touched,
+        is_open: file.is_open,
+        is_named: file.is_named,
+        fate,
+        reason,
+    })
+}
+
+fn fate_of(content: &str, size: u64) -> (FileFate, String) {
+    if size > MAX_FILE_BYTES {
+        (FileFate::TooLarge, too_large(size))
+    } else if content.contains('\0') {
+        (FileFate::Binary, "contains NUL bytes".to_owned())
+    } else {
+        (FileFate::NotUsed, "this agent takes no files".to_owned())
+    }
+}
+
+fn too_large(size: u64) -> String {
+    format!("{size} bytes, the limit is {MAX_FILE_BYTES}")
+}
+
+fn parse_hash(text: &str) -> Result<Sha256Hash, Error> {
+    text.parse().map_err(|_| Error::Invalid {
+        field: "activeFiles.contentHash",
+        reason: "must be a SHA-256 in lower-case hex".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, content: &str) -> ActiveFile {
+        ActiveFile {
+            path: path.to_owned(),
+            content: Some(content.to_owned()),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn paths_that_leave_the_workspace_are_refused() {
+        for path in ["/etc/passwd", "../x", "a/../../x", "a\\..\\b", "C:\\x", "~/x", "\\\\host\\x"]
+        {
+            let refused = plan(vec![file(path, "")], 10);
+            assert!(matches!(refused, Err(Error::PathOutsideWorkspace { .. })), "{path}");
+        }
+        for path in ["src/a.rs", "..a/b", "a..b", "...", ".github/x"] {
+            assert!(plan(vec![file(path, "")], 10).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_exactly_the_limit_is_kept_and_a_larger_one_is_too_large() {
+        let limit = usize::try_from(MAX_FILE_BYTES).unwrap();
+
+        let planned =
+            plan(vec![file("a", &"x".repeat(limit)), file("b", &"x".repeat(limit + 1))], 10)
+                .unwrap();
+
+        let fates: Vec<_> = planned.iter().map(|file| file.fate).collect();
+        assert_eq!(fates, [FileFate::NotUsed, FileFate::TooLarge]);
+    }
+
+    #[test]
+    fn duplicates_wrong_hashes_missing_contents_and_too_many_files_are_refused() {
+        let wrong = ActiveFile { content_hash: Some("0".repeat(64)), ..file("a", "x") };
+        let missing = ActiveFile { path: "a".to_owned(), ..Default::default() };
+
+        assert!(matches!(plan(vec![file("a", ""), file("a", "")], 10), Err(Error::Invalid { .. })));
+        assert!(matches!(plan(vec![wrong], 10), Err(Error::HashMismatch { .. })));
+        assert!(matches!(plan(vec![missing], 10), Err(Error::Invalid { .. })));
+        assert!(matches!(
+            plan((0..11).map(|n| file(&n.to_string(), "")).collect(), 10),
+            Err(Error::TooLarge { .. })
+        ));
+    }
+}

@@ -1,0 +1,199 @@
+//! The change sets of a session's life: state, task, event and audit row always go together.
+
+use serde_json::json;
+
+use super::NewSession;
+use crate::{
+    Error,
+    agents::Agents,
+    model::{
+        Binding, EventBody, Interface, LogId, Profile, Scope, Session, SessionChange, SessionId,
+        SessionState, SessionStateName, Ticket, TicketId, TicketKind, TicketStatus, Timestamp,
+    },
+    platform::Platform,
+    policy::text::{check_metadata, check_optional},
+    ports::{AuditEntry, ChangeSet, Expectation, NewEvent, Write},
+};
+
+/// A new session with the change set that opens it.
+pub(crate) async fn open(
+    platform: &Platform,
+    agents: &Agents,
+    scope: &Scope,
+    new: &NewSession,
+) -> Result<(Session, ChangeSet), Error> {
+    let agent = agents.choose(&new.agent)?;
+    check_binding(platform, scope, new).await?;
+    let profile = Profile { default_language: new.default_language.clone(), ..new.profile.clone() };
+    check_profile(platform, &profile)?;
+    let at = platform.now();
+    let session = Session {
+        id: SessionId::from_uuid(platform.new_id()),
+        org: scope.org,
+        log: LogId::from_uuid(platform.new_id()),
+        owner: scope.user,
+        created_by: scope.user,
+        state: SessionState::Created,
+        revision: 1,
+        profile,
+        binding: Binding {
+            agent_context: agent.context.id,
+            agent_context_version: agent.context.version,
+            conversation_context: None,
+            repo_id: new.repo_id,
+            repo: new.repo.clone(),
+            workspace_id: new.workspace_id.clone(),
+            scope_paths: new.scope_paths.clone(),
+            basket: None,
+        },
+        interface: new.interface,
+        task: TicketId::from_uuid(platform.new_id()),
+        lineage: None,
+        checkpoint: None,
+        provider_session_id: None,
+        agent_state: None,
+        created_at: at,
+        updated_at: at,
+        deleted_at: None,
+    };
+    let changes = opening(&session, &agent.context.name);
+    Ok((session, changes))
+}
+
+fn opening(session: &Session, agent_name: &str) -> ChangeSet {
+    let task = Ticket {
+        id: session.task,
+        session: Some(session.id),
+        kind: TicketKind::Task,
+        task_type: format!("agent:{agent_name}"),
+        task_intent: session.profile.name.clone(),
+        source: session.interface.as_str().to_owned(),
+        initiated_by: session.created_by,
+        status: TicketStatus::from(session.state.name()),
+        created_at: session.created_at,
+    };
+    let created = SessionChange { interface: Some(session.interface), ..change(session) };
+    ChangeSet {
+        writes: vec![
+            Write::CreateSession(Box::new(session.clone())),
+            Write::CreateTicket(Box::new(task)),
+        ],
+        events: vec![event(session, session.created_at, EventBody::SessionCreated(created))],
+        audit: vec![audit(session, "session.created", session.created_at)],
+        ..ChangeSet::default()
+    }
+}
+
+async fn check_binding(platform: &Platform, scope: &Scope, new: &NewSession) -> Result<(), Error> {
+    let max = platform.limits.field_bytes;
+    check_optional("workspaceId", new.workspace_id.as_deref(), max)?;
+    check_optional("repo", new.repo.as_deref(), max)?;
+    for path in &new.scope_paths {
+        check_optional("scope.paths", Some(path), max)?;
+    }
+    if let Some(context) = new.conversation_context {
+        let value = context.to_string();
+        return Err(Error::UnknownReference { field: "conversationContextId", value });
+    }
+    if let Some(repo) = new.repo_id
+        && platform.store.find_repo(scope, repo).await?.is_none()
+    {
+        return Err(Error::UnknownReference { field: "repoId", value: repo.to_string() });
+    }
+    Ok(())
+}
+
+pub(super) fn check_profile(platform: &Platform, profile: &Profile) -> Result<(), Error> {
+    let max = platform.limits.field_bytes;
+    check_optional("name", profile.name.as_deref(), max)?;
+    check_optional("key", profile.key.as_deref(), max)?;
+    check_optional("description", profile.description.as_deref(), max)?;
+    check_optional("category", profile.category.as_deref(), max)?;
+    check_optional("defaultLanguage", profile.default_language.as_deref(), max)?;
+    check_metadata(&profile.metadata, platform.limits.metadata_bytes)
+}
+
+/// What every change of a session's state or fields has in common: the task follows, and it is audited.
+pub(crate) fn save(before: &Session, after: &Session, at: Timestamp) -> ChangeSet {
+    let (was, is) = (before.state.name(), after.state.name());
+    let mut writes = vec![Write::SaveSession(Box::new(after.clone()))];
+    if TicketStatus::from(was) != TicketStatus::from(is) {
+        writes.push(Write::SetTicketStatus { ticket: after.task, status: is.into() });
+    }
+    let action = if was == is { "session.updated" } else { state_action(is) };
+    ChangeSet {
+        expects: vec![Expectation::SessionRevision {
+            session: after.id,
+            revision: before.revision,
+        }],
+        writes,
+        audit: vec![audit(after, action, at)],
+        ..ChangeSet::default()
+    }
+}
+
+fn state_action(state: SessionStateName) -> &'static str {
+    match state {
+        SessionStateName::Created => "session.created",
+        SessionStateName::Active => "session.activated",
+        SessionStateName::Suspended => "session.suspended",
+        SessionStateName::Completed => "session.completed",
+        SessionStateName::Cancelled => "session.cancelled",
+        SessionStateName::Failed => "session.failed",
+    }
+}
+
+/// A suspended session becomes active again.
+pub(crate) fn resumption(
+    session: &Session,
+    interface: Option<Interface>,
+    at: Timestamp,
+) -> Result<(Session, ChangeSet), Error> {
+    let resumed = session.clone().resume(interface, at)?;
+    let mut changes = save(session, &resumed, at);
+    let body = SessionChange { interface: Some(resumed.interface), ..change(&resumed) };
+    changes.events.push(event(&resumed, at, EventBody::SessionResumed(body)));
+    Ok((resumed, changes))
+}
+
+/// The first turn makes a created session active.
+pub(crate) fn activation(session: &Session, at: Timestamp) -> Result<(Session, ChangeSet), Error> {
+    let active = session.clone().activate(at)?;
+    let mut changes = save(session, &active, at);
+    changes.events.push(event(&active, at, EventBody::SessionUpdated(change(&active))));
+    Ok((active, changes))
+}
+
+pub(super) fn change(session: &Session) -> SessionChange {
+    let checkpoint_id = match &session.state {
+        SessionState::Suspended { checkpoint, .. } => Some(*checkpoint),
+        SessionState::Created
+        | SessionState::Active
+        | SessionState::Completed { .. }
+        | SessionState::Cancelled { .. }
+        | SessionState::Failed { .. } => None,
+    };
+    SessionChange {
+        state: session.state.name(),
+        revision: session.revision,
+        reason: session.state.reason().map(str::to_owned),
+        interface: None,
+        checkpoint_id,
+        fields: Vec::new(),
+    }
+}
+
+pub(super) fn event(session: &Session, at: Timestamp, body: EventBody) -> NewEvent {
+    NewEvent { log: session.log, turn: None, at, body }
+}
+
+pub(super) fn audit(session: &Session, action: &'static str, at: Timestamp) -> AuditEntry {
+    let detail = json!({"state": session.state.name(), "revision": session.revision});
+    AuditEntry { at, action, target: format!("session/{}", session.id), detail }
+}
+
+/// Final sessions take no more orders.
+pub(super) fn refuse_final(session: &Session, wanted: &'static str) -> Result<(), Error> {
+    let state = session.state.name();
+    if state.is_final() { Err(Error::SessionNotActive { state, wanted }) } else { Ok(()) }
+}

@@ -1,0 +1,469 @@
+//! The use cases of a session's life.
+
+mod changes;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tracing::instrument;
+
+use crate::{
+    Error,
+    agents::{AgentChoice, Agents},
+    model::{
+        Checkpoint, CheckpointId, CheckpointState, ConversationContextId, EventBody, FailureCode,
+        Interface, MessageCompleted, MessageContent, MessageId, Profile, RepoId, Role, Scope,
+        Session, SessionChange, SessionId, SessionStateName, Turn, UserId,
+    },
+    orchestrator::{Orchestrator, outcome},
+    platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
+    policy::{
+        access::{self, Action},
+        text::check_optional,
+    },
+    ports::{
+        ChangeSet, Expectation, Resource, ResourceKind, SessionFilter, SessionPage, SessionQuery,
+        SessionRecord, SessionSort, Write,
+    },
+};
+pub(crate) use changes::{activation, open, resumption};
+use changes::{audit, change, check_profile, event, refuse_final, save};
+
+/// What a new session is made from.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    pub agent: AgentChoice,
+    pub conversation_context: Option<ConversationContextId>,
+    pub profile: Profile,
+    pub interface: Interface,
+    pub workspace_id: Option<String>,
+    pub repo: Option<String>,
+    pub repo_id: Option<RepoId>,
+    pub scope_paths: Vec<String>,
+    pub default_language: Option<String>,
+}
+
+impl Default for NewSession {
+    fn default() -> Self {
+        Self {
+            agent: AgentChoice::Default,
+            conversation_context: None,
+            profile: Profile::default(),
+            interface: Interface::Api,
+            workspace_id: None,
+            repo: None,
+            repo_id: None,
+            scope_paths: Vec::new(),
+            default_language: None,
+        }
+    }
+}
+
+/// Which fields to replace; the others stay. `Some(None)` clears a field.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionEdit {
+    pub name: Option<Option<String>>,
+    pub key: Option<Option<String>>,
+    pub description: Option<Option<String>>,
+    pub category: Option<Option<String>>,
+    pub is_public: Option<bool>,
+    pub is_draft: Option<bool>,
+    pub default_language: Option<Option<String>>,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// What happens to a running turn when its session is put aside or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Busy {
+    /// The request is refused.
+    #[default]
+    Refuse,
+    /// The turn is ended first.
+    Interrupt,
+}
+
+/// A page of sessions as a caller asks for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListSessions {
+    pub filter: SessionFilter,
+    pub from: Option<SessionSort>,
+    pub offset: u64,
+    pub limit: u32,
+}
+
+/// Creates, lists, edits and ends sessions.
+#[derive(Clone)]
+pub struct Sessions {
+    platform: Arc<Platform>,
+    agents: Arc<Agents>,
+    orchestrator: Arc<Orchestrator>,
+}
+
+/// How a session is to end.
+enum Ending {
+    Complete { busy: Busy, reason: Option<String> },
+    Cancel { reason: Option<String> },
+}
+
+impl Sessions {
+    pub fn new(
+        platform: Arc<Platform>,
+        agents: Arc<Agents>,
+        orchestrator: Arc<Orchestrator>,
+    ) -> Self {
+        Self { platform, agents, orchestrator }
+    }
+
+    /// Opens a session with its log and its task, in one commit.
+    #[instrument(skip_all, fields(session.id))]
+    pub async fn create(
+        &self,
+        scope: &Scope,
+        new: NewSession,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Created<SessionRecord>, Error> {
+        access::check_create(scope)?;
+        for _ in 0..RACE_ATTEMPTS {
+            if let Some(resource) = self.platform.find_replay(scope, key).await? {
+                let session = SessionId::from_uuid(resource.id);
+                let value = self.platform.session_for(scope, session, Action::Read).await?;
+                return Ok(Created { value, replayed: true });
+            }
+            let (session, mut changes) = open(&self.platform, &self.agents, scope, &new).await?;
+            let resource = Resource { kind: ResourceKind::Session, id: *session.id.as_uuid() };
+            changes.idempotency = self.platform.idempotency_record(key, resource);
+            match self.platform.commit(scope, changes).await {
+                Ok(_) => {
+                    let value = self.get(scope, session.id).await?;
+                    return Ok(Created { value, replayed: false });
+                }
+                Err(error) if error.is_lost_race() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Draining)
+    }
+
+    pub async fn get(&self, scope: &Scope, session: SessionId) -> Result<SessionRecord, Error> {
+        self.platform.session_for(scope, session, Action::Read).await
+    }
+
+    /// Newest first, only what the caller may read.
+    pub async fn list(&self, scope: &Scope, list: ListSessions) -> Result<SessionPage, Error> {
+        let query = SessionQuery {
+            visibility: access::visibility(scope),
+            filter: list.filter,
+            from: list.from,
+            offset: list.offset,
+            limit: list.limit,
+        };
+        Ok(self.platform.store.list_sessions(scope, &query).await?)
+    }
+
+    /// Sessions that a user owns or took part in, as far as the caller may read them.
+    pub async fn list_of_user(
+        &self,
+        scope: &Scope,
+        user: UserId,
+        list: ListSessions,
+    ) -> Result<SessionPage, Error> {
+        if self.platform.store.find_user(scope, user).await?.is_none() {
+            return Err(Error::NotFound { entity: "user" });
+        }
+        let filter = SessionFilter { user: Some(user), ..list.filter };
+        self.list(scope, ListSessions { filter, ..list }).await
+    }
+
+    /// Replaces the given fields. `revision` is the one that the caller saw, if it says so.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn edit(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        edit: SessionEdit,
+        revision: Option<u64>,
+    ) -> Result<SessionRecord, Error> {
+        self.retry(scope, session, Action::Change, async |record: SessionRecord| {
+            let current = record.session.revision;
+            if revision.is_some_and(|wanted| wanted != current) {
+                return Err(Error::PreconditionFailed { revision: current });
+            }
+            let (profile, fields) = edit.apply(record.session.profile.clone());
+            if fields.is_empty() {
+                return Ok(());
+            }
+            check_profile(&self.platform, &profile)?;
+            let edited = record.session.clone().edit(profile, self.platform.now());
+            let mut changes = save(&record.session, &edited, self.platform.now());
+            let body = EventBody::SessionUpdated(SessionChange { fields, ..change(&edited) });
+            changes.events.push(event(&edited, edited.updated_at, body));
+            self.platform.commit(scope, changes).await.map(drop)
+        })
+        .await
+    }
+
+    /// Ends the session as its owner wanted. Completing it again changes nothing.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn complete(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        busy: Busy,
+    ) -> Result<SessionRecord, Error> {
+        self.end(scope, session, &Ending::Complete { busy, reason: None }).await
+    }
+
+    /// Ends the session and every pending turn in it. A session that has ended stays as it is.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn cancel(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        reason: Option<String>,
+    ) -> Result<SessionRecord, Error> {
+        check_optional("reason", reason.as_deref(), self.platform.limits.field_bytes)?;
+        self.end(scope, session, &Ending::Cancel { reason }).await
+    }
+
+    /// Puts the session aside with a checkpoint; queued turns wait until it is resumed.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn suspend(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        reason: Option<String>,
+        busy: Busy,
+    ) -> Result<SessionRecord, Error> {
+        check_optional("reason", reason.as_deref(), self.platform.limits.field_bytes)?;
+        let reason = reason.unwrap_or_else(|| "user_requested".to_owned());
+        let _hold = self.orchestrator.hold_queue(session);
+        self.retry(scope, session, Action::RunTurn, async |record: SessionRecord| {
+            refuse_final(&record.session, "be suspended")?;
+            if record.session.state.name() == SessionStateName::Suspended {
+                return Err(Error::SessionSuspended);
+            }
+            self.clear_running(scope, &record, busy, FailureCode::Interrupted).await?;
+            let changes = self.suspension(&record, &reason)?;
+            self.platform.commit(scope, changes).await.map(drop)
+        })
+        .await
+    }
+
+    /// Takes a suspended session up again, and with it the turns that waited.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn resume(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        interface: Option<Interface>,
+    ) -> Result<SessionRecord, Error> {
+        let resumed = self
+            .retry(scope, session, Action::RunTurn, async |record: SessionRecord| {
+                refuse_final(&record.session, "be resumed")?;
+                if record.session.state.name() != SessionStateName::Suspended {
+                    return Err(Error::SessionNotSuspended { state: record.session.state.name() });
+                }
+                let changes = resumption(&record.session, interface, self.platform.now())?.1;
+                self.platform.commit(scope, changes).await.map(drop)
+            })
+            .await?;
+        self.orchestrator.start_next(scope, session).await;
+        Ok(resumed)
+    }
+
+    /// Removes the session and its history for good.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn purge(&self, scope: &Scope, session: SessionId) -> Result<SessionRecord, Error> {
+        let record = self.platform.session_for(scope, session, Action::Delete).await?;
+        let ended = match record.session.state.name().is_final() {
+            true => record,
+            false => self.cancel(scope, session, Some("purged".to_owned())).await?,
+        };
+        let changes = ChangeSet {
+            writes: vec![Write::PurgeSession { session }],
+            audit: vec![audit(&ended.session, "session.purged", self.platform.now())],
+            ..ChangeSet::default()
+        };
+        self.platform.commit(scope, changes).await?;
+        self.platform.feed.close(ended.session.log);
+        Ok(ended)
+    }
+
+    async fn end(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        ending: &Ending,
+    ) -> Result<SessionRecord, Error> {
+        let _hold = self.orchestrator.hold_queue(session);
+        self.retry(scope, session, Action::Change, async |record: SessionRecord| {
+            if record.session.state.name().is_final() {
+                return ending.accepts_final(&record.session);
+            }
+            let (busy, code) = match ending {
+                Ending::Complete { busy, .. } => (*busy, FailureCode::Interrupted),
+                Ending::Cancel { .. } => (Busy::Interrupt, FailureCode::Cancelled),
+            };
+            self.clear_running(scope, &record, busy, code).await?;
+            let queued = self.platform.store.list_pending_turns(scope, session).await?;
+            if busy == Busy::Refuse && !queued.is_empty() {
+                return Err(Error::TurnInProgress { turn: queued.first().map(|turn| turn.id) });
+            }
+            let (changes, failed) = self.ending(&record, ending, queued, code)?;
+            let committed = self.platform.commit(scope, changes).await?;
+            for turn in failed {
+                self.orchestrator.tell_waiting(turn, &committed);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Interrupts the running turn and waits for its end, or refuses while one runs.
+    async fn clear_running(
+        &self,
+        scope: &Scope,
+        record: &SessionRecord,
+        busy: Busy,
+        code: FailureCode,
+    ) -> Result<(), Error> {
+        let pending = self.platform.store.list_pending_turns(scope, record.session.id).await?;
+        let Some(running) = pending.iter().find(|turn| turn.started_at.is_some()) else {
+            return Ok(());
+        };
+        match busy {
+            Busy::Refuse => Err(Error::TurnInProgress { turn: Some(running.id) }),
+            Busy::Interrupt => self.orchestrator.interrupt(scope, running, code).await,
+        }
+    }
+
+    /// State, task, queued turns and the message that tells people, all in one change set.
+    fn ending(
+        &self,
+        record: &SessionRecord,
+        ending: &Ending,
+        queued: Vec<Turn>,
+        code: FailureCode,
+    ) -> Result<(ChangeSet, Vec<Turn>), Error> {
+        let at = self.platform.now();
+        let session = record.session.clone();
+        let ended = match ending {
+            Ending::Complete { reason, .. } => session.complete(reason.clone(), at)?,
+            Ending::Cancel { reason } => session.cancel(reason.clone(), at)?,
+        };
+        let mut changes = save(&record.session, &ended, at);
+        let below = u32::try_from(queued.len()).unwrap_or(u32::MAX).saturating_add(1);
+        changes.expects.push(Expectation::PendingTurnsBelow { log: ended.log, below });
+        changes.expects.push(Expectation::NoTurnRunning { log: ended.log });
+        let mut failed = Vec::with_capacity(queued.len());
+        for turn in queued {
+            failed.push(outcome::fail_queued(&self.platform, &mut changes, turn, code, at)?);
+        }
+        if let Some(content) = ending.notice() {
+            let message_id = MessageId::from_uuid(self.platform.new_id());
+            let message = MessageCompleted { message_id, role: Role::System, content };
+            changes.events.push(event(&ended, at, EventBody::MessageCompleted(message)));
+        }
+        let body = match ending {
+            Ending::Complete { .. } => EventBody::SessionCompleted(change(&ended)),
+            Ending::Cancel { .. } => EventBody::SessionCancelled(change(&ended)),
+        };
+        changes.events.push(event(&ended, at, body));
+        Ok((changes, failed))
+    }
+
+    fn suspension(&self, record: &SessionRecord, reason: &str) -> Result<ChangeSet, Error> {
+        let at = self.platform.now();
+        let checkpoint = Checkpoint {
+            id: CheckpointId::from_uuid(self.platform.new_id()),
+            session: record.session.id,
+            seq: record.log.last_seq,
+            reason: reason.to_owned(),
+            state: CheckpointState {
+                agent_state: record.session.agent_state.clone(),
+                suspension_data: None,
+            },
+            at,
+        };
+        let suspended = record.session.clone().suspend(checkpoint.id, reason.to_owned(), at)?;
+        let mut changes = save(&record.session, &suspended, at);
+        changes.expects.push(Expectation::NoTurnRunning { log: suspended.log });
+        changes.writes.insert(0, Write::PutCheckpoint(Box::new(checkpoint)));
+        changes.events.push(event(&suspended, at, EventBody::SessionSuspended(change(&suspended))));
+        Ok(changes)
+    }
+
+    /// Loads, decides and commits, again when somebody else was faster; returns the session as it is then.
+    async fn retry(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        action: Action,
+        decide: impl AsyncFn(SessionRecord) -> Result<(), Error>,
+    ) -> Result<SessionRecord, Error> {
+        let mut lost = Error::NotFound { entity: "session" };
+        for _ in 0..RACE_ATTEMPTS {
+            let record = self.platform.session_for(scope, session, action).await?;
+            match decide(record).await {
+                Ok(()) => return self.get(scope, session).await,
+                Err(error) if error.is_lost_race() => lost = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(lost)
+    }
+}
+
+impl Ending {
+    /// Completing a completed session and cancelling any final one are answered with the session as it is.
+    fn accepts_final(&self, session: &Session) -> Result<(), Error> {
+        let state = session.state.name();
+        match self {
+            Self::Complete { .. } if state != SessionStateName::Completed => {
+                Err(Error::SessionNotActive { state, wanted: "be completed" })
+            }
+            Self::Complete { .. } | Self::Cancel { .. } => Ok(()),
+        }
+    }
+
+    /// What people read about the end, where there is something to say.
+    fn notice(&self) -> Option<MessageContent> {
+        let reason = match self {
+            Self::Complete { reason, .. } => reason.clone()?,
+            Self::Cancel { reason } => reason.clone().unwrap_or_else(|| "cancelled".to_owned()),
+        };
+        Some(MessageContent::Status { reason })
+    }
+}
+
+impl SessionEdit {
+    /// The profile with the given fields replaced, and the wire names of those that differ.
+    fn apply(&self, mut profile: Profile) -> (Profile, Vec<String>) {
+        let mut fields = Vec::new();
+        let mut set = |name: &str, differs: bool| {
+            if differs {
+                fields.push(name.to_owned());
+            }
+        };
+        set("name", replace(&mut profile.name, self.name.as_ref()));
+        set("key", replace(&mut profile.key, self.key.as_ref()));
+        set("description", replace(&mut profile.description, self.description.as_ref()));
+        set("category", replace(&mut profile.category, self.category.as_ref()));
+        set("isPublic", replace(&mut profile.is_public, self.is_public.as_ref()));
+        set("isDraft", replace(&mut profile.is_draft, self.is_draft.as_ref()));
+        set(
+            "defaultLanguage",
+            replace(&mut profile.default_language, self.default_language.as_ref()),
+        );
+        set("metadata", replace(&mut profile.metadata, self.metadata.as_ref()));
+        (profile, fields)
+    }
+}
+
+fn replace<T: Clone + PartialEq>(current: &mut T, new: Option<&T>) -> bool {
+    let differs = new.is_some_and(|new| new != current);
+    if let (true, Some(new)) = (differs, new) {
+        *current = new.clone();
+    }
+    differs
+}
