@@ -169,19 +169,112 @@ impl Drop for Subscription {
 
 /// Roughly what an event occupies.
 fn weight(event: &Event) -> usize {
-    let text = match &event.body {
-        EventBody::MessageDelta(delta) | EventBody::ThoughtDelta(delta) => delta.text.len(),
-        EventBody::MessageCompleted(message) => match &message.content {
-            MessageContent::Text { text, .. } => text.len(),
-            _ => 1024,
-        },
-        EventBody::ToolStarted(_) | EventBody::ToolUpdated(_) | EventBody::ToolCompleted(_) => 4096,
-        _ => 256,
-    };
-    text + 256
+    const SMALL: usize = 512;
+    const TOOL: usize = 4096;
+    if let EventBody::MessageDelta(delta) | EventBody::ThoughtDelta(delta) = &event.body {
+        return SMALL + delta.text.len();
+    }
+    if let EventBody::MessageCompleted(message) = &event.body
+        && let MessageContent::Text { text, .. } = &message.content
+    {
+        return SMALL + text.len();
+    }
+    if event.body.name().starts_with("tool.") { TOOL } else { SMALL }
 }
 
 /// The data behind these locks is valid after any panic: each change is a single push or insert.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::model::{Timestamp, Usage};
+
+    const LOG: LogId = LogId::from_uuid(Uuid::nil());
+
+    fn events(range: std::ops::RangeInclusive<Seq>) -> Vec<Event> {
+        let event = |seq| Event {
+            log: LOG,
+            seq,
+            turn: None,
+            at: Timestamp::from_millis(0),
+            body: EventBody::UsageRecorded(Usage::default()),
+        };
+        range.map(event).collect()
+    }
+
+    fn seqs(batch: &EventBatch) -> Vec<Seq> {
+        batch.events.iter().map(|event| event.seq).collect()
+    }
+
+    #[test]
+    fn a_reader_finds_the_batch_that_holds_the_event_after_its_position() {
+        let feed = Arc::new(Feed::default());
+        let reader = feed.subscribe(LOG);
+
+        feed.publish(&events(5..=7));
+        feed.publish(&events(8..=8));
+
+        let found: Vec<_> =
+            (3..=8).map(|position| reader.recent(position).map(|batch| seqs(&batch))).collect();
+        let first = Some(vec![5, 6, 7]);
+        assert_eq!(found, [None, first.clone(), first.clone(), first, Some(vec![8]), None]);
+    }
+
+    #[test]
+    fn commits_announced_out_of_order_never_leave_a_gap_in_the_ring() {
+        let feed = Arc::new(Feed::default());
+        let reader = feed.subscribe(LOG);
+
+        feed.publish(&events(1..=1));
+        feed.publish(&events(3..=3));
+        feed.publish(&events(2..=2));
+
+        assert!(reader.recent(0).is_none(), "event 1 is behind a gap and must come from the store");
+        assert_eq!(reader.recent(1).map(|batch| seqs(&batch)), Some(vec![2]));
+        assert!(reader.recent(2).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reader_is_woken_by_what_is_published_and_told_when_the_log_is_gone() {
+        let feed = Arc::new(Feed::default());
+        let mut reader = feed.subscribe(LOG);
+
+        feed.publish(&events(1..=2));
+        assert!(reader.wait_beyond(1).await);
+
+        feed.close(LOG);
+        assert!(!reader.wait_beyond(2).await);
+    }
+
+    #[test]
+    fn a_log_that_nobody_reads_any_more_is_forgotten() {
+        let feed = Arc::new(Feed::default());
+
+        let first = feed.subscribe(LOG);
+        let second = feed.subscribe(LOG);
+        drop(first);
+        assert_eq!(lock(&feed.hot).len(), 1);
+        drop(second);
+
+        assert!(lock(&feed.hot).is_empty());
+    }
+
+    #[test]
+    fn the_ring_stays_within_its_size() {
+        let feed = Arc::new(Feed::default());
+        let reader = feed.subscribe(LOG);
+
+        for seq in 1..=10_000 {
+            feed.publish(&events(seq..=seq));
+        }
+
+        assert!(lock(&reader.hot.ring).bytes <= RING_BYTES);
+        assert!(reader.recent(0).is_none());
+        assert!(reader.recent(9_999).is_some());
+    }
 }

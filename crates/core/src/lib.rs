@@ -1,5 +1,7 @@
 //! What Skein does, without any I/O: the model, the decisions, the ports and the use cases.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 pub mod agents;
 mod error;
 pub mod feed;

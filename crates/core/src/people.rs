@@ -56,11 +56,14 @@ pub struct IssuedToken {
     pub secret: Option<String>,
 }
 
+/// Identities by the hash of their secret, with when they were read.
+type Believed = HashMap<Sha256Hash, (Arc<Identity>, Instant)>;
+
 /// Authenticates callers and manages their tokens.
 #[derive(Clone)]
 pub struct People {
     platform: Arc<Platform>,
-    believed: Arc<Mutex<HashMap<Sha256Hash, (Arc<Identity>, Instant)>>>,
+    believed: Arc<Mutex<Believed>>,
 }
 
 impl People {
@@ -211,12 +214,11 @@ impl People {
         }
         if let Some(session) = new.session {
             let readable = self.platform.session_for(scope, session, Action::Read).await;
-            readable.map_err(|error| match error {
-                Error::NotFound { .. } => {
-                    Error::UnknownReference { field: "sessionId", value: session.to_string() }
-                }
-                other => other,
-            })?;
+            if let Err(Error::NotFound { .. }) = readable {
+                let value = session.to_string();
+                return Err(Error::UnknownReference { field: "sessionId", value });
+            }
+            readable?;
         }
         Ok(user)
     }
@@ -268,7 +270,7 @@ impl People {
         Ok(found)
     }
 
-    fn believed(&self) -> MutexGuard<'_, HashMap<Sha256Hash, (Arc<Identity>, Instant)>> {
+    fn believed(&self) -> MutexGuard<'_, Believed> {
         self.believed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -204,15 +204,18 @@ impl Event {
     /// The message that this event closes, as a person reads it.
     pub fn message(&self) -> Option<Message> {
         let (id, role) = self.body.closes_message()?;
-        let content = match &self.body {
-            EventBody::MessageCompleted(message) => message.content.clone(),
-            EventBody::PlanUpdated(plan) => MessageContent::Plan { steps: plan.steps.clone() },
-            EventBody::ToolCompleted(tool) => MessageContent::Tool {
+        let content = if let EventBody::PlanUpdated(plan) = &self.body {
+            MessageContent::Plan { steps: plan.steps.clone() }
+        } else if let EventBody::ToolCompleted(tool) = &self.body {
+            MessageContent::Tool {
                 tool: tool.tool.clone(),
                 args: tool.args.clone().unwrap_or(Value::Null),
                 result: tool.result.clone().unwrap_or(Value::Null),
-            },
-            _ => return None,
+            }
+        } else if let EventBody::MessageCompleted(message) = &self.body {
+            message.content.clone()
+        } else {
+            return None;
         };
         Some(Message { id, turn: self.turn, seq: self.seq, role, content, at: self.at })
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
-use tracing::instrument;
+use tokio::sync::oneshot;
+use tracing::{Instrument, info_span, instrument};
 
 use super::{Executed, Orchestrator, run::Job, running::Waiting};
 use crate::{
@@ -44,6 +45,14 @@ pub struct Accepted {
 enum Start {
     Now,
     Queued,
+}
+
+/// A turn that is about to become durable.
+struct Beginning {
+    session: Session,
+    turn: Turn,
+    instruction: Arc<str>,
+    changes: ChangeSet,
 }
 
 impl Orchestrator {
@@ -132,52 +141,63 @@ impl Orchestrator {
         });
         let resource = Resource { kind: ResourceKind::Turn, id: *turn.id.as_uuid() };
         changes.idempotency = self.platform.idempotency_record(key, resource);
-        self.begin(scope, &session, turn, command, changes).await
+        let instruction = Arc::from(command.instruction.as_str());
+        self.begin(scope, Beginning { session, turn, instruction, changes }).await
+    }
+
+    /// From here on the turn does not depend on its caller: one task makes it durable and runs it.
+    async fn begin(
+        self: &Arc<Self>,
+        scope: &Scope,
+        beginning: Beginning,
+    ) -> Result<Accepted, Error> {
+        let (tell, told) = oneshot::channel();
+        let (orchestrator, scope) = (Arc::clone(self), scope.clone());
+        let span =
+            info_span!("turn", session.id = %beginning.session.id, turn.id = %beginning.turn.id);
+        let task = async move { orchestrator.begin_and_run(scope, beginning, tell).await };
+        self.tasks.spawn(task.instrument(span));
+        told.await.unwrap_or(Err(Error::Draining))
     }
 
     /// The turn is durable before the agent sees it, so a crash from here on leaves a pending turn
     /// that recovery can find.
-    async fn begin(
-        self: &Arc<Self>,
-        scope: &Scope,
-        session: &Session,
-        mut turn: Turn,
-        command: &ExecuteCommand,
-        changes: ChangeSet,
-    ) -> Result<Accepted, Error> {
+    async fn begin_and_run(
+        self: Arc<Self>,
+        scope: Scope,
+        beginning: Beginning,
+        tell: oneshot::Sender<Result<Accepted, Error>>,
+    ) {
+        let Beginning { session, mut turn, instruction, changes } = beginning;
         let waiting = self.running.wait_for(turn.id);
-        let control = turn.started_at.map(|_| self.running.enter(turn.id));
-        let committed = match self.platform.commit(scope, changes).await {
+        let control = turn.started_at.and_then(|_| self.running.enter(turn.id));
+        let committed = match self.platform.commit(&scope, changes).await {
             Ok(committed) => committed,
             Err(error) => {
                 self.running.forget(turn.id);
                 self.running.leave(turn.id);
-                return Err(error);
+                drop(tell.send(Err(error)));
+                return;
             }
         };
         turn.number = committed.turn_numbers.first().copied().unwrap_or_default();
         let first = committed.events.iter().find(|event| event.turn == Some(turn.id));
-        let accepted = Accepted {
+        // A caller that has gone is not told; the turn goes on.
+        drop(tell.send(Ok(Accepted {
             session: session.id,
             turn: turn.id,
             sequence_number: turn.number,
             before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
             replayed: false,
             waiting: Some(waiting),
-        };
-        match control {
-            Some(control) => self.spawn(Job {
-                scope: Scope::on_behalf_of(scope.org, scope.user),
-                runtime: self.runtime_of(session.binding.agent_context),
-                session: session.id,
-                instruction: Arc::from(command.instruction.as_str()),
-                turn,
-                control,
-            }),
+        })));
+        let Some(control) = control else {
             // The turn before it may have ended while this one was being queued.
-            None => self.start_next(scope, session.id).await,
-        }
-        Ok(accepted)
+            return self.start_next(&scope, session.id).await;
+        };
+        let runtime = self.runtime_of(session.binding.agent_context);
+        let scope = Scope::on_behalf_of(scope.org, scope.user);
+        self.run(Job { scope, session: session.id, turn, instruction, runtime, control }).await;
     }
 
     /// The session that the instruction belongs to, ready to run, with what that changes.

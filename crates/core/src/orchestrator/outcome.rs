@@ -94,13 +94,14 @@ impl Outcome {
 
 /// The event that carries exactly this text: then the answer need not be stored again.
 fn event_with(events: &[NewEvent], wanted: &str) -> Option<usize> {
-    events.iter().position(|event| match &event.body {
-        EventBody::MessageCompleted(MessageCompleted {
-            role: Role::Agent,
-            content: MessageContent::Text { text, .. },
-            ..
-        }) => text == wanted,
-        _ => false,
+    events.iter().position(|event| {
+        if let EventBody::MessageCompleted(message) = &event.body
+            && let MessageContent::Text { text, .. } = &message.content
+        {
+            message.role == Role::Agent && text == wanted
+        } else {
+            false
+        }
     })
 }
 
@@ -171,12 +172,10 @@ pub(super) fn starting(session: &Session, turn: &mut Turn, at: Timestamp) -> Opt
     })
 }
 
-fn reason_for(code: FailureCode) -> RuntimeFailure {
-    let message = match code {
-        FailureCode::Cancelled => "the turn was cancelled",
-        _ => "the turn was interrupted",
-    };
-    RuntimeFailure { code, message: message.to_owned() }
+/// What people read about a turn that was ended from outside.
+pub(super) fn reason_for(code: FailureCode) -> RuntimeFailure {
+    let verb = if code == FailureCode::Cancelled { "cancelled" } else { "interrupted" };
+    RuntimeFailure { code, message: format!("the turn was {verb}") }
 }
 
 fn to_failure(failure: RuntimeFailure, response: Response, at: Timestamp) -> Failure {

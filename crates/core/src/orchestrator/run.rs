@@ -1,6 +1,6 @@
 //! From a durable turn to its outcome: drives the agent, writes what it does, and ends the turn.
 
-use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use tokio::time::Instant;
@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     Error,
-    model::{FailureCode, Scope, SessionId, Turn},
+    model::{FailureCode, Scope, SessionId, Turn, TurnId},
     payloads,
+    platform::RACE_ATTEMPTS,
     policy::pace::wait_before_write,
     ports::{
         AgentOutcome, AgentRuntime, AgentUpdate, ChangeSet, Committed, Conflict, Expectation,
@@ -59,11 +60,11 @@ impl Orchestrator {
     }
 
     /// Runs a turn to its end, then starts the one that waits behind it.
-    async fn run(self: Arc<Self>, job: Job) {
+    pub(super) async fn run(self: &Arc<Self>, job: Job) {
         let (turn, session, scope) = (job.turn.id, job.session, job.scope.clone());
         match self.drive_and_record(job).await {
             Ok(Some(finished)) => self.running.resolve(turn, finished),
-            Ok(None) => self.running.forget(turn),
+            Ok(None) => self.tell_stored_outcome(&scope, session, turn).await,
             Err(error) => {
                 error!(%error, "the outcome of a turn could not be stored");
                 self.running.forget(turn);
@@ -71,6 +72,17 @@ impl Orchestrator {
         }
         self.running.leave(turn);
         self.start_next(&scope, session).await;
+    }
+
+    /// Somebody else ended the turn: whoever waits here gets what is stored.
+    async fn tell_stored_outcome(&self, scope: &Scope, session: SessionId, turn: TurnId) {
+        match self.platform.store.find_turn(scope, session, turn).await {
+            Ok(Some(record)) => {
+                let finished = Finished { turn: record.turn, answer: None, last_seq: 0 };
+                self.running.resolve(turn, finished);
+            }
+            Ok(None) | Err(_) => self.running.forget(turn),
+        }
     }
 
     async fn drive_and_record(&self, job: Job) -> Result<Option<Finished>, Error> {
@@ -113,7 +125,9 @@ impl Orchestrator {
                 biased;
                 () = job.control.stop.cancelled() => {
                     writer.settle().await;
-                    return AgentEnd::Failed(stopped(&job.control));
+                    let code = job.control.cause.get().copied();
+                    let code = code.unwrap_or(FailureCode::Interrupted);
+                    return AgentEnd::Failed(outcome::reason_for(code));
                 }
                 written = writer.written(), if writer.is_writing() => {
                     if ended_elsewhere(&written) {
@@ -203,11 +217,16 @@ impl Orchestrator {
 
     /// Starts the oldest turn that waits in the session, if nothing runs and nothing holds it back.
     pub(crate) async fn start_next(self: &Arc<Self>, scope: &Scope, session: SessionId) {
-        let started = self.try_start_next(scope, session).await;
-        if let Err(error) = started
-            && !error.is_lost_race()
-        {
-            error!(%error, session.id = %session, "a queued turn could not be started");
+        for _ in 0..RACE_ATTEMPTS {
+            match self.try_start_next(scope, session).await {
+                Ok(()) => return,
+                // Somebody was faster; whether a turn still waits is seen on the next look.
+                Err(error) if error.is_lost_race() => {}
+                Err(error) => {
+                    error!(%error, session.id = %session, "a queued turn could not be started");
+                    return;
+                }
+            }
         }
     }
 
@@ -232,7 +251,7 @@ impl Orchestrator {
         };
         let scope = Scope::on_behalf_of(turn.org, turn.created_by);
         let instruction = Arc::from(self.instruction_of(&scope, &turn).await?);
-        let control = self.running.enter(turn.id);
+        let Some(control) = self.running.enter(turn.id) else { return Ok(()) };
         if let Err(error) = self.platform.commit(&scope, changes).await {
             self.running.leave(turn.id);
             return Err(error);
@@ -284,15 +303,6 @@ fn take_in(
     None
 }
 
-fn stopped(control: &Control) -> RuntimeFailure {
-    let code = control.cause.get().copied().unwrap_or(FailureCode::Interrupted);
-    let message = match code {
-        FailureCode::Cancelled => "the turn was cancelled",
-        _ => "the turn was interrupted",
-    };
-    RuntimeFailure { code, message: message.to_owned() }
-}
-
 fn ended_elsewhere(written: &Result<Committed, Error>) -> bool {
     match written {
         Ok(_) => false,
@@ -314,7 +324,7 @@ async fn sleep_until(at: Option<Instant>) {
 /// At most one write in flight, and none sooner than it is due.
 #[derive(Default)]
 struct PacedWriter<'a> {
-    in_flight: Option<Pin<Box<dyn Future<Output = Result<Committed, Error>> + Send + 'a>>>,
+    in_flight: Option<BoxFuture<'a, Result<Committed, Error>>>,
     first_text_at: Option<Instant>,
     last_write_at: Option<Instant>,
 }

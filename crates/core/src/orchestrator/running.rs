@@ -1,7 +1,7 @@
 //! Which turns run in this process, who waits for them, and how they are told to stop.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -78,11 +78,13 @@ impl Running {
         if self.closed.load(Ordering::SeqCst) { Err(Error::Draining) } else { Ok(()) }
     }
 
-    /// Registered before the turn is durable, so that nobody can find it running without its control.
-    pub(super) fn enter(&self, turn: TurnId) -> Arc<Control> {
-        let control = Arc::new(Control::default());
-        lock(&self.turns).insert(turn, Arc::clone(&control));
-        control
+    /// Registered before the start is durable, so that nobody can find a turn running without its
+    /// control. `None` when somebody else is starting it.
+    pub(super) fn enter(&self, turn: TurnId) -> Option<Arc<Control>> {
+        match lock(&self.turns).entry(turn) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(place) => Some(Arc::clone(place.insert(Arc::default()))),
+        }
     }
 
     /// The turn no longer runs here.

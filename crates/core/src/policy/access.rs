@@ -103,3 +103,133 @@ pub enum TokenGrant {
         session: Option<SessionId>,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        model::{
+            AgentContextId, Binding, Interface, LogId, OrgId, Profile, Session, SessionState,
+            TicketId, Timestamp,
+        },
+        ports::LogStats,
+    };
+
+    const ORG: OrgId = OrgId::from_uuid(Uuid::from_u128(1));
+    const OTHER_ORG: OrgId = OrgId::from_uuid(Uuid::from_u128(2));
+    const OWNER: UserId = UserId::from_uuid(Uuid::from_u128(3));
+    const OTHER: UserId = UserId::from_uuid(Uuid::from_u128(4));
+    const SESSION: SessionId = SessionId::from_uuid(Uuid::from_u128(5));
+
+    fn record(access: Option<AccessVia>, is_public: bool) -> SessionRecord {
+        let at = Timestamp::from_millis(0);
+        let session = Session {
+            id: SESSION,
+            org: ORG,
+            log: LogId::from_uuid(Uuid::nil()),
+            owner: OWNER,
+            created_by: OWNER,
+            state: SessionState::Active,
+            revision: 1,
+            profile: Profile { is_public, ..Profile::default() },
+            binding: Binding {
+                agent_context: AgentContextId::from_uuid(Uuid::nil()),
+                agent_context_version: 1,
+                conversation_context: None,
+                repo_id: None,
+                repo: None,
+                workspace_id: None,
+                scope_paths: Vec::new(),
+                basket: None,
+            },
+            interface: Interface::Api,
+            task: TicketId::from_uuid(Uuid::nil()),
+            lineage: None,
+            checkpoint: None,
+            provider_session_id: None,
+            agent_state: None,
+            created_at: at,
+            updated_at: at,
+            deleted_at: None,
+        };
+        SessionRecord {
+            session,
+            org_name: String::new(),
+            owner_name: String::new(),
+            created_by_name: String::new(),
+            agent_context_name: String::new(),
+            conversation_context_name: None,
+            repository: None,
+            log: LogStats::default(),
+            access,
+        }
+    }
+
+    fn scope(org: OrgId, user: UserId, role: UserRole) -> Scope {
+        Scope { org, user, role, only_session: None, token: None }
+    }
+
+    /// `r` read, `t` run turns, `c` change, `d` delete, `-` refused, `?` as if it were not there.
+    fn may(scope: &Scope, record: &SessionRecord) -> String {
+        [(Action::Read, 'r'), (Action::RunTurn, 't'), (Action::Change, 'c'), (Action::Delete, 'd')]
+            .map(|(action, letter)| match check(scope, record, action) {
+                Ok(()) => letter,
+                Err(Error::Forbidden { .. }) => '-',
+                Err(_) => '?',
+            })
+            .iter()
+            .collect()
+    }
+
+    #[test]
+    fn the_table_of_who_may_what() {
+        use UserRole::{Admin, Member, Owner, Viewer};
+        let private = record(None, false);
+        let public = record(None, true);
+        let took_part = record(Some(AccessVia::TookPart), false);
+        let owned = record(Some(AccessVia::Owner), false);
+
+        let table = [
+            (ORG, OWNER, Viewer, &owned, "r---"),
+            (ORG, OWNER, Member, &owned, "rtcd"),
+            (ORG, OTHER, Viewer, &private, "????"),
+            (ORG, OTHER, Member, &private, "????"),
+            (ORG, OTHER, Member, &public, "rt--"),
+            (ORG, OTHER, Viewer, &public, "r---"),
+            (ORG, OTHER, Member, &took_part, "rt--"),
+            (ORG, OTHER, Admin, &private, "rtcd"),
+            (ORG, OTHER, Owner, &private, "rtcd"),
+            (OTHER_ORG, OTHER, Owner, &public, "????"),
+        ];
+
+        for (org, user, role, record, expected) in table {
+            assert_eq!(may(&scope(org, user, role), record), expected, "{role} {org} {user}");
+        }
+    }
+
+    #[test]
+    fn a_token_for_one_session_reaches_no_other_and_creates_none() {
+        let mut only = scope(ORG, OWNER, UserRole::Owner);
+        only.only_session = Some(SESSION);
+        assert_eq!(may(&only, &record(None, false)), "rtcd");
+
+        only.only_session = Some(SessionId::from_uuid(Uuid::from_u128(99)));
+        assert_eq!(may(&only, &record(None, true)), "????");
+        assert!(check_create(&only).is_err());
+    }
+
+    #[test]
+    fn nobody_hands_out_more_than_they_have() {
+        let member = scope(ORG, OTHER, UserRole::Member);
+        let admin = scope(ORG, OTHER, UserRole::Admin);
+        let grant = |role| TokenGrant::Role { role, session: None };
+
+        assert!(check_token(&member, OTHER, grant(UserRole::Member)).is_ok());
+        assert!(check_token(&member, OTHER, grant(UserRole::Admin)).is_err());
+        assert!(check_token(&member, OWNER, TokenGrant::Nothing).is_err());
+        assert!(check_token(&admin, OWNER, grant(UserRole::Admin)).is_ok());
+        assert!(check_token(&admin, OWNER, grant(UserRole::Owner)).is_err());
+    }
+}

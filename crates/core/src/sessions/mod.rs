@@ -236,8 +236,7 @@ impl Sessions {
     ) -> Result<SessionRecord, Error> {
         check_optional("reason", reason.as_deref(), self.platform.limits.field_bytes)?;
         let reason = reason.unwrap_or_else(|| "user_requested".to_owned());
-        let _hold = self.orchestrator.hold_queue(session);
-        self.retry(scope, session, Action::RunTurn, async |record: SessionRecord| {
+        self.while_queue_waits(scope, session, async |record: SessionRecord| {
             refuse_final(&record.session, "be suspended")?;
             if record.session.state.name() == SessionStateName::Suspended {
                 return Err(Error::SessionSuspended);
@@ -258,7 +257,7 @@ impl Sessions {
         interface: Option<Interface>,
     ) -> Result<SessionRecord, Error> {
         let resumed = self
-            .retry(scope, session, Action::RunTurn, async |record: SessionRecord| {
+            .retry(scope, session, Action::Change, async |record: SessionRecord| {
                 refuse_final(&record.session, "be resumed")?;
                 if record.session.state.name() != SessionStateName::Suspended {
                     return Err(Error::SessionNotSuspended { state: record.session.state.name() });
@@ -295,8 +294,7 @@ impl Sessions {
         session: SessionId,
         ending: &Ending,
     ) -> Result<SessionRecord, Error> {
-        let _hold = self.orchestrator.hold_queue(session);
-        self.retry(scope, session, Action::Change, async |record: SessionRecord| {
+        self.while_queue_waits(scope, session, async |record: SessionRecord| {
             if record.session.state.name().is_final() {
                 return ending.accepts_final(&record.session);
             }
@@ -391,6 +389,20 @@ impl Sessions {
         changes.writes.insert(0, Write::PutCheckpoint(Box::new(checkpoint)));
         changes.events.push(event(&suspended, at, EventBody::SessionSuspended(change(&suspended))));
         Ok(changes)
+    }
+
+    /// As [`Self::retry`], while no queued turn starts. If the session goes on after all, so does its queue.
+    async fn while_queue_waits(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        decide: impl AsyncFn(SessionRecord) -> Result<(), Error>,
+    ) -> Result<SessionRecord, Error> {
+        let hold = self.orchestrator.hold_queue(session);
+        let changed = self.retry(scope, session, Action::Change, decide).await;
+        drop(hold);
+        self.orchestrator.start_next(scope, session).await;
+        changed
     }
 
     /// Loads, decides and commits, again when somebody else was faster; returns the session as it is then.
