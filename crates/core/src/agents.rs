@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     Error,
-    model::{AgentContext, AgentContextId},
+    model::{AgentContext, AgentContextId, AgentContextVersion, Binding, Scope},
+    platform::Platform,
     ports::AgentRuntime,
 };
 
@@ -14,6 +15,24 @@ pub struct Agent {
     pub context: AgentContext,
     pub runtime: Arc<dyn AgentRuntime>,
     pub model: Option<String>,
+}
+
+/// An agent context with what runs it.
+#[derive(Clone)]
+pub struct Resolved {
+    pub context: AgentContext,
+    pub runtime: Arc<dyn AgentRuntime>,
+    pub model: Option<String>,
+}
+
+impl Resolved {
+    fn configured(agent: &Agent) -> Self {
+        Self {
+            context: agent.context.clone(),
+            runtime: Arc::clone(&agent.runtime),
+            model: agent.model.clone(),
+        }
+    }
 }
 
 /// Every configured agent.
@@ -42,19 +61,63 @@ impl Agents {
         Some(Self { by_id, by_name, default })
     }
 
-    /// The agent that a request names, or the default one.
-    pub fn choose(&self, choice: &AgentChoice) -> Result<&Agent, Error> {
-        let (id, field, value) = match choice {
-            AgentChoice::Default => (Some(self.default), "agent", String::new()),
-            AgentChoice::Named(name) => (self.by_name.get(name).copied(), "agent", name.clone()),
-            AgentChoice::Context(id) => (Some(*id), "agentContextId", id.to_string()),
-        };
-        id.and_then(|id| self.by_id.get(&id)).ok_or(Error::UnknownReference { field, value })
+    /// A configured agent by its name.
+    pub fn named(&self, name: &str) -> Option<&Agent> {
+        self.by_id.get(self.by_name.get(name)?)
     }
 
-    /// The agent that a session runs on, unless it was removed from the configuration since.
-    pub fn find(&self, context: AgentContextId) -> Option<&Agent> {
-        self.by_id.get(&context)
+    /// The agent that a request names, or the default one, as its session will be bound to it.
+    pub async fn resolve(
+        &self,
+        platform: &Platform,
+        scope: &Scope,
+        choice: &AgentChoice,
+    ) -> Result<Resolved, Error> {
+        let configured = match choice {
+            AgentChoice::Default => self.by_id.get(&self.default),
+            AgentChoice::Named(name) => self.named(name),
+            AgentChoice::Context(id) => self.by_id.get(id),
+        };
+        if let Some(agent) = configured {
+            return Ok(Resolved::configured(agent));
+        }
+        let unknown = |field, value| Error::UnknownReference { field, value };
+        let AgentChoice::Context(id) = choice else {
+            let AgentChoice::Named(name) = choice else {
+                return Err(unknown("agent", String::new()));
+            };
+            return Err(unknown("agent", name.clone()));
+        };
+        let stored = platform.store.find_agent_context(scope, *id, None).await?;
+        let resolved = stored.and_then(|version| self.refine(version));
+        resolved.ok_or_else(|| unknown("agentContextId", id.to_string()))
+    }
+
+    /// What a session runs on: the version it is bound to. `None` when its agent is no longer configured.
+    pub async fn resolve_bound(
+        &self,
+        platform: &Platform,
+        scope: &Scope,
+        binding: &Binding,
+    ) -> Result<Option<Resolved>, Error> {
+        if let Some(agent) = self.by_id.get(&binding.agent_context) {
+            return Ok(Some(Resolved::configured(agent)));
+        }
+        let version = Some(binding.agent_context_version);
+        let stored =
+            platform.store.find_agent_context(scope, binding.agent_context, version).await?;
+        Ok(stored.and_then(|version| self.refine(version)))
+    }
+
+    /// A context made over the API runs on a configured agent, with some of its settings replaced.
+    fn refine(&self, version: AgentContextVersion) -> Option<Resolved> {
+        let spec = version.spec?;
+        let agent = self.named(&spec.agent)?;
+        Some(Resolved {
+            context: version.context,
+            runtime: Arc::clone(&agent.runtime),
+            model: spec.model.or_else(|| agent.model.clone()),
+        })
     }
 
     pub fn list(&self) -> impl Iterator<Item = &Agent> {

@@ -27,6 +27,12 @@ pub enum Error {
     UnknownReference { field: &'static str, value: String },
     #[error("{path:?} is outside the workspace")]
     PathOutsideWorkspace { path: String },
+    #[error("no workspace root is configured on this server, so no repository can be registered")]
+    NoWorkspaceRoot,
+    #[error("{path:?} is not a Git work tree")]
+    NotARepository { path: String },
+    #[error("{entity} {name:?} exists already")]
+    AlreadyExists { entity: &'static str, name: String },
     #[error("the content of {path:?} does not have the hash that was given")]
     HashMismatch { path: String },
     #[error("a turn is still pending; wait for it, cancel it, or enqueue")]

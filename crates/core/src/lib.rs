@@ -3,6 +3,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod agents;
+pub mod auditing;
 mod error;
 pub mod feed;
 pub mod history;
@@ -15,6 +16,7 @@ pub mod platform;
 pub mod policy;
 pub mod ports;
 pub mod recovery;
+pub mod registry;
 pub mod sessions;
 
 pub use error::Error;

@@ -11,7 +11,7 @@ use crate::{
     policy::access::{self, Action},
     ports::{
         ChangeSet, Clock, Committed, IdempotencyRecord, Ids, Resource, Secrets, SessionRecord,
-        Storage,
+        Storage, Workspaces,
     },
 };
 
@@ -22,6 +22,7 @@ pub struct Platform {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub secrets: Arc<dyn Secrets>,
+    pub workspaces: Arc<dyn Workspaces>,
     pub limits: Limits,
 }
 

@@ -1,12 +1,13 @@
 //! The one model behind every interface: data, and the transitions that are allowed.
 
 mod access;
-mod agent;
+mod audit;
 mod checkpoint;
 mod event;
 mod ids;
 mod message;
 mod payload;
+mod registry;
 mod session;
 mod tenant;
 mod ticket;
@@ -16,7 +17,7 @@ mod turn;
 use uuid::Uuid;
 
 pub use access::{AccessVia, Scope, SystemScope};
-pub use agent::AgentContext;
+pub use audit::{AuditHead, AuditProblem, AuditReport, AuditRow};
 pub use checkpoint::{Checkpoint, CheckpointState};
 pub use event::{
     Event, EventBody, MessageCompleted, PlanUpdated, SessionChange, TextDelta, ToolChange,
@@ -25,6 +26,10 @@ pub use event::{
 pub use ids::*;
 pub use message::{Message, MessageContent, PlanStep, Role};
 pub use payload::{PayloadMeta, Sha256Hash};
+pub use registry::{
+    AgentContext, AgentContextSpec, AgentContextVersion, ConversationContext, ConversationSpec,
+    Repo,
+};
 pub use session::{
     Binding, Interface, Lineage, Profile, SERVER_RESTART, Session, SessionState, SessionStateName,
 };

@@ -18,6 +18,8 @@ pub struct User {
     pub role: UserRole,
     /// May create orgs; the first user of an installation.
     pub instance_owner: bool,
+    /// A disabled user's tokens open nothing.
+    pub disabled_at: Option<Timestamp>,
 }
 
 named_enum! {

@@ -12,16 +12,16 @@ use crate::{
     Error,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
-        AgentContextId, EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role,
-        SERVER_RESTART, Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId,
-        TurnOpened, TurnRequest, TurnState,
+        EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role, SERVER_RESTART,
+        Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId, TurnOpened,
+        TurnRequest, TurnState,
     },
     payloads::{self, MAX_EVENT_TEXT_BYTES},
     platform::{IdempotencyKey, Platform, RACE_ATTEMPTS},
     policy::{access::Action, summary::summarize},
     ports::{
-        AuditEntry, ChangeSet, Conflict, Expectation, NewEvent, Resource, ResourceKind, StoreError,
-        Write,
+        AgentRuntime, AuditEntry, ChangeSet, Conflict, Expectation, NewEvent, Resource,
+        ResourceKind, StoreError, Write,
     },
     sessions,
 };
@@ -52,6 +52,7 @@ struct Beginning {
     session: Session,
     turn: Turn,
     instruction: Arc<str>,
+    runtime: Option<Arc<dyn AgentRuntime>>,
     changes: ChangeSet,
 }
 
@@ -128,7 +129,10 @@ impl Orchestrator {
         key: Option<&IdempotencyKey>,
     ) -> Result<Accepted, Error> {
         let (session, mut changes) = self.open_session(scope, command).await?;
-        let turn = self.new_turn(scope, &session, command, start);
+        let agent = self.agents.resolve_bound(&self.platform, scope, &session.binding).await?;
+        let mut turn = self.new_turn(scope, &session, command, start);
+        let default_model = agent.as_ref().and_then(|agent| agent.model.clone());
+        turn.request.model = command.model.clone().or(default_model);
         let staged = stage_instruction(&self.platform, scope, &turn, &command.instruction).await?;
         add_turn(&mut changes, &self.platform, &session, &turn, staged);
         changes.expects.push(match start {
@@ -142,7 +146,8 @@ impl Orchestrator {
         let resource = Resource { kind: ResourceKind::Turn, id: *turn.id.as_uuid() };
         changes.idempotency = self.platform.idempotency_record(key, resource);
         let instruction = Arc::from(command.instruction.as_str());
-        self.begin(scope, Beginning { session, turn, instruction, changes }).await
+        let runtime = agent.map(|agent| agent.runtime);
+        self.begin(scope, Beginning { session, turn, instruction, runtime, changes }).await
     }
 
     /// From here on the turn does not depend on its caller: one task makes it durable and runs it.
@@ -168,7 +173,7 @@ impl Orchestrator {
         beginning: Beginning,
         tell: oneshot::Sender<Result<Accepted, Error>>,
     ) {
-        let Beginning { session, mut turn, instruction, changes } = beginning;
+        let Beginning { session, mut turn, instruction, runtime, changes } = beginning;
         let waiting = self.running.wait_for(turn.id);
         let control = turn.started_at.and_then(|_| self.running.enter(turn.id));
         let committed = match self.platform.commit(&scope, changes).await {
@@ -195,7 +200,6 @@ impl Orchestrator {
             // The turn before it may have ended while this one was being queued.
             return self.start_next(&scope, session.id).await;
         };
-        let runtime = self.runtime_of(session.binding.agent_context);
         let scope = Scope::on_behalf_of(scope.org, scope.user);
         self.run(Job { scope, session: session.id, turn, instruction, runtime, control }).await;
     }
@@ -249,7 +253,6 @@ impl Orchestrator {
     ) -> Turn {
         let at = self.platform.now();
         let started_at = (start == Start::Now).then_some(at);
-        let agent = self.agents.find(session.binding.agent_context);
         Turn {
             id: TurnId::from_uuid(self.platform.new_id()),
             org: session.org,
@@ -265,7 +268,7 @@ impl Orchestrator {
                 conversation: session.id,
                 instruction_summary: summarize(&command.instruction),
                 instruction: PayloadId::from_uuid(self.platform.new_id()),
-                model: command.model.clone().or_else(|| agent?.model.clone()),
+                model: None,
                 previous_response_id: None,
                 request_payload: None,
                 rerun_of: command.rerun_of,
@@ -281,13 +284,6 @@ impl Orchestrator {
             warnings: Vec::new(),
             state: TurnState::Pending,
         }
-    }
-
-    pub(super) fn runtime_of(
-        &self,
-        context: AgentContextId,
-    ) -> Option<Arc<dyn crate::ports::AgentRuntime>> {
-        self.agents.find(context).map(|agent| Arc::clone(&agent.runtime))
     }
 
     async fn when_busy(&self, scope: &Scope, command: &ExecuteCommand) -> Result<Start, Error> {

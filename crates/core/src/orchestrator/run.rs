@@ -251,12 +251,14 @@ impl Orchestrator {
         };
         let scope = Scope::on_behalf_of(turn.org, turn.created_by);
         let instruction = Arc::from(self.instruction_of(&scope, &turn).await?);
+        let binding = &record.session.binding;
+        let agent = self.agents.resolve_bound(&self.platform, &scope, binding).await?;
+        let runtime = agent.map(|agent| agent.runtime);
         let Some(control) = self.running.enter(turn.id) else { return Ok(()) };
         if let Err(error) = self.platform.commit(&scope, changes).await {
             self.running.leave(turn.id);
             return Err(error);
         }
-        let runtime = self.runtime_of(record.session.binding.agent_context);
         self.spawn(Job { scope, session, turn, instruction, runtime, control });
         Ok(())
     }

@@ -66,6 +66,30 @@ pub fn check_create(scope: &Scope) -> Result<(), Error> {
     }
 }
 
+/// Repositories, contexts, users and the audit log are the admins' business.
+pub fn check_administer(scope: &Scope, action: &'static str) -> Result<(), Error> {
+    if scope.role >= UserRole::Admin && scope.only_session.is_none() {
+        Ok(())
+    } else {
+        Err(Error::Forbidden { action })
+    }
+}
+
+/// A token for one session opens nothing beside it.
+pub fn check_not_bound(scope: &Scope, action: &'static str) -> Result<(), Error> {
+    if scope.only_session.is_none() { Ok(()) } else { Err(Error::Forbidden { action }) }
+}
+
+/// Admins look after users, but only an owner makes or changes those above members.
+pub fn check_user_role(scope: &Scope, role: UserRole) -> Result<(), Error> {
+    check_administer(scope, "managing users")?;
+    if role < UserRole::Admin || scope.role == UserRole::Owner {
+        Ok(())
+    } else {
+        Err(Error::Forbidden { action: "giving this role" })
+    }
+}
+
 /// What a list may contain.
 pub fn visibility(scope: &Scope) -> Visibility {
     match scope.only_session {

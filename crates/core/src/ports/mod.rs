@@ -5,12 +5,14 @@ mod reads;
 mod runtime;
 mod store;
 mod system;
+mod workspace;
 
 pub use clock::{Clock, Ids, Secrets};
 pub use reads::{
-    EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage, MessageRange,
-    PayloadReads, PeopleReads, RegistryReads, RepoRef, SessionFilter, SessionPage, SessionQuery,
-    SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads, TurnRecord, Visibility,
+    AuditReads, EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage,
+    MessageRange, PayloadReads, PeopleReads, RegistryReads, SessionFilter, SessionPage,
+    SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads, TurnRecord,
+    Visibility,
 };
 pub use runtime::{
     AgentOutcome, AgentRuntime, AgentUpdate, Coalescing, RunRequest, RuntimeFailure, ToolUpdate,
@@ -21,3 +23,4 @@ pub use store::{
     StoreError, Write,
 };
 pub use system::{Identity, PendingTurn, SystemStore};
+pub use workspace::{WorkspaceError, Workspaces};

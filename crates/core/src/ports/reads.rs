@@ -5,9 +5,10 @@ use bytes::Bytes;
 
 use super::{IdempotencyRecord, StoreError};
 use crate::model::{
-    AccessVia, Checkpoint, CheckpointId, Event, Interface, PayloadId, PayloadMeta, RepoId, Scope,
-    Seq, Session, SessionId, SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus,
-    User, UserId,
+    AccessVia, AgentContextId, AgentContextVersion, AuditHead, AuditReport, AuditRow, Checkpoint,
+    CheckpointId, ConversationContext, ConversationContextId, Event, Interface, PayloadId,
+    PayloadMeta, Repo, RepoId, Scope, Seq, Session, SessionId, SessionStateName, Timestamp, Token,
+    TokenId, Turn, TurnId, TurnStatus, User, UserId,
 };
 
 /// A session with everything that its representation shows, from one query.
@@ -19,18 +20,10 @@ pub struct SessionRecord {
     pub created_by_name: String,
     pub agent_context_name: String,
     pub conversation_context_name: Option<String>,
-    pub repository: Option<RepoRef>,
+    pub repository: Option<Repo>,
     pub log: LogStats,
     /// How the caller came by access, beyond role and `is_public`.
     pub access: Option<AccessVia>,
-}
-
-/// A repository as a session shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RepoRef {
-    pub id: RepoId,
-    pub name: String,
-    pub path: String,
 }
 
 /// The counters of a session's log.
@@ -255,6 +248,14 @@ pub trait PeopleReads: Send + Sync {
 
     async fn find_token(&self, scope: &Scope, token: TokenId) -> Result<Option<Token>, StoreError>;
 
+    /// In the order of ids, after the given one.
+    async fn list_users(
+        &self,
+        scope: &Scope,
+        after: Option<UserId>,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError>;
+
     /// Newest first. `of` limits the list to one user's tokens.
     async fn list_tokens(
         &self,
@@ -263,10 +264,68 @@ pub trait PeopleReads: Send + Sync {
     ) -> Result<Vec<Token>, StoreError>;
 }
 
-/// What sessions can be bound to.
+/// What sessions can be bound to. Lists are in the order of ids, after the given one.
 #[async_trait]
 pub trait RegistryReads: Send + Sync {
-    async fn find_repo(&self, scope: &Scope, repo: RepoId) -> Result<Option<RepoRef>, StoreError>;
+    async fn find_repo(&self, scope: &Scope, repo: RepoId) -> Result<Option<Repo>, StoreError>;
+
+    async fn find_repo_named(&self, scope: &Scope, name: &str) -> Result<Option<Repo>, StoreError>;
+
+    async fn list_repos(
+        &self,
+        scope: &Scope,
+        after: Option<RepoId>,
+        limit: u32,
+    ) -> Result<Vec<Repo>, StoreError>;
+
+    /// The org's own and the instance's; the newest version unless one is named.
+    async fn find_agent_context(
+        &self,
+        scope: &Scope,
+        context: AgentContextId,
+        version: Option<u32>,
+    ) -> Result<Option<AgentContextVersion>, StoreError>;
+
+    async fn list_agent_contexts(
+        &self,
+        scope: &Scope,
+        after: Option<AgentContextId>,
+        limit: u32,
+    ) -> Result<Vec<AgentContextVersion>, StoreError>;
+
+    /// The newest version unless one is named.
+    async fn find_conversation_context(
+        &self,
+        scope: &Scope,
+        context: ConversationContextId,
+        version: Option<u32>,
+    ) -> Result<Option<ConversationContext>, StoreError>;
+
+    async fn list_conversation_contexts(
+        &self,
+        scope: &Scope,
+        after: Option<ConversationContextId>,
+        limit: u32,
+    ) -> Result<Vec<ConversationContext>, StoreError>;
+}
+
+/// The audit log of one org.
+#[async_trait]
+pub trait AuditReads: Send + Sync {
+    /// Sealed rows with a number above `after`, ascending.
+    async fn list_audit(
+        &self,
+        scope: &Scope,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError>;
+
+    /// Reads the whole log and checks its chain; `seen` is a head that was kept elsewhere.
+    async fn verify_audit(
+        &self,
+        scope: &Scope,
+        seen: Option<AuditHead>,
+    ) -> Result<AuditReport, StoreError>;
 }
 
 /// Creating requests that were seen before.

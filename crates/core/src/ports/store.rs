@@ -5,12 +5,13 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    EventReads, IdempotencyReads, PayloadReads, PeopleReads, RegistryReads, SessionReads,
-    SystemStore, TurnReads,
+    AuditReads, EventReads, IdempotencyReads, PayloadReads, PeopleReads, RegistryReads,
+    SessionReads, SystemStore, TurnReads,
 };
 use crate::model::{
-    Checkpoint, Event, EventBody, LogId, Org, PayloadId, Scope, Session, SessionId, Sha256Hash,
-    Ticket, TicketId, TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, User,
+    AgentContextVersion, Checkpoint, ConversationContext, Event, EventBody, LogId, Org, PayloadId,
+    Repo, Scope, Session, SessionId, Sha256Hash, Ticket, TicketId, TicketStatus, Timestamp, Token,
+    TokenId, Turn, TurnId, User,
 };
 
 /// Everything one use case changes, applied whole or not at all.
@@ -59,12 +60,20 @@ pub enum Expectation {
 pub enum Write {
     CreateOrg(Org),
     CreateUser(User),
+    /// Writes name, role and whether the user is disabled.
+    SaveUser(User),
     CreateToken(Token),
     /// A token that is revoked already stays as it is.
     RevokeToken {
         token: TokenId,
         at: Timestamp,
     },
+    /// A taken name is [`Conflict::AlreadyExists`].
+    CreateRepo(Repo),
+    /// Adds a version: the first one creates the context, under a name that must be free.
+    PutAgentContext(Box<AgentContextVersion>),
+    /// As above.
+    PutConversationContext(Box<ConversationContext>),
     /// Also opens its log, its first segment and the owner's access.
     CreateSession(Box<Session>),
     /// Writes state, revision and editable fields of a session that exists.
@@ -171,6 +180,9 @@ crate::model::named_enum! {
         Token = "token",
         User = "user",
         Org = "org",
+        Repo = "repo",
+        AgentContext = "agent_context",
+        ConversationContext = "conversation_context",
     }
 }
 
@@ -248,6 +260,7 @@ pub trait Storage:
     + PeopleReads
     + RegistryReads
     + IdempotencyReads
+    + AuditReads
     + SystemStore
 {
 }
@@ -261,6 +274,7 @@ impl<T> Storage for T where
         + PeopleReads
         + RegistryReads
         + IdempotencyReads
+        + AuditReads
         + SystemStore
 {
 }

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::model::{
-    AgentContext, Org, SessionId, Sha256Hash, SystemScope, Timestamp, Token, TurnId, User,
+    AgentContext, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp, Token, TurnId, User,
+    UserId,
 };
 
 /// Who a token belongs to.
@@ -18,11 +19,11 @@ pub struct Identity {
 /// A turn that nobody has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingTurn {
-    pub org: crate::model::OrgId,
+    pub org: OrgId,
     /// The session that writes the turn's log.
     pub session: SessionId,
     pub turn: TurnId,
-    pub created_by: crate::model::UserId,
+    pub created_by: UserId,
     /// None when it was queued and never started.
     pub started_at: Option<Timestamp>,
 }
@@ -39,6 +40,12 @@ pub trait SystemStore: Send + Sync {
 
     /// The instance owner, if the first run has happened.
     async fn find_instance_owner(&self, scope: SystemScope) -> Result<Option<User>, StoreError>;
+
+    /// An org by its id, for the instance owner who looks after all of them.
+    async fn find_org(&self, scope: SystemScope, org: OrgId) -> Result<Option<Org>, StoreError>;
+
+    /// Chains the audit rows that wait; returns how many. Engines that chain as they commit have none.
+    async fn seal_audit(&self, scope: SystemScope) -> Result<u64, StoreError>;
 
     /// Every pending turn in the order of their ids, at most `limit` after the given one.
     async fn list_pending(

@@ -7,12 +7,14 @@ use crate::{
     Error,
     agents::Agents,
     model::{
-        Binding, EventBody, Interface, LogId, Profile, Scope, Session, SessionChange, SessionId,
-        SessionState, SessionStateName, Ticket, TicketId, TicketKind, TicketStatus, Timestamp,
+        Binding, ConversationContextId, EventBody, Interface, LogId, Profile, Scope, Session,
+        SessionChange, SessionId, SessionState, SessionStateName, Ticket, TicketId, TicketKind,
+        TicketStatus, Timestamp,
     },
     platform::Platform,
     policy::text::{check_metadata, check_optional},
     ports::{AuditEntry, ChangeSet, Expectation, NewEvent, Write},
+    registry::check_work_tree,
 };
 
 /// A new session with the change set that opens it.
@@ -22,8 +24,8 @@ pub(crate) async fn open(
     scope: &Scope,
     new: &NewSession,
 ) -> Result<(Session, ChangeSet), Error> {
-    let agent = agents.choose(&new.agent)?;
-    check_binding(platform, scope, new).await?;
+    let agent = agents.resolve(platform, scope, &new.agent).await?;
+    let conversation_context = check_binding(platform, scope, new).await?;
     let profile = Profile { default_language: new.default_language.clone(), ..new.profile.clone() };
     check_profile(platform, &profile)?;
     let at = platform.now();
@@ -39,7 +41,7 @@ pub(crate) async fn open(
         binding: Binding {
             agent_context: agent.context.id,
             agent_context_version: agent.context.version,
-            conversation_context: None,
+            conversation_context,
             repo_id: new.repo_id,
             repo: new.repo.clone(),
             workspace_id: new.workspace_id.clone(),
@@ -84,23 +86,36 @@ fn opening(session: &Session, agent_name: &str) -> ChangeSet {
     }
 }
 
-async fn check_binding(platform: &Platform, scope: &Scope, new: &NewSession) -> Result<(), Error> {
+/// What the session is to be bound to must exist; the conversation context's version is kept.
+async fn check_binding(
+    platform: &Platform,
+    scope: &Scope,
+    new: &NewSession,
+) -> Result<Option<(ConversationContextId, u32)>, Error> {
     let max = platform.limits.field_bytes;
     check_optional("workspaceId", new.workspace_id.as_deref(), max)?;
     check_optional("repo", new.repo.as_deref(), max)?;
     for path in &new.scope_paths {
         check_optional("scope.paths", Some(path), max)?;
     }
-    if let Some(context) = new.conversation_context {
-        let value = context.to_string();
-        return Err(Error::UnknownReference { field: "conversationContextId", value });
+    if let Some(id) = new.repo_id {
+        let repo = platform.store.find_repo(scope, id).await?;
+        let unknown = || Error::UnknownReference { field: "repoId", value: id.to_string() };
+        let registered = repo.ok_or_else(unknown)?.path;
+        // What was inside at registration may have been replaced by a link since.
+        let real = check_work_tree(platform, scope, &registered).await?;
+        if real != registered {
+            return Err(Error::PathOutsideWorkspace { path: registered });
+        }
     }
-    if let Some(repo) = new.repo_id
-        && platform.store.find_repo(scope, repo).await?.is_none()
-    {
-        return Err(Error::UnknownReference { field: "repoId", value: repo.to_string() });
+    let Some(id) = new.conversation_context else { return Ok(None) };
+    match platform.store.find_conversation_context(scope, id, None).await? {
+        Some(context) => Ok(Some((id, context.version))),
+        None => {
+            let value = id.to_string();
+            Err(Error::UnknownReference { field: "conversationContextId", value })
+        }
     }
-    Ok(())
 }
 
 pub(super) fn check_profile(platform: &Platform, profile: &Profile) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! Who is calling, and the tokens that say so.
 
+mod orgs;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -59,6 +61,8 @@ pub struct IssuedToken {
 /// Identities by the hash of their secret, with when they were read.
 type Believed = HashMap<Sha256Hash, (Arc<Identity>, Instant)>;
 
+pub use orgs::{NewUser, UserEdit};
+
 /// Authenticates callers and manages their tokens.
 #[derive(Clone)]
 pub struct People {
@@ -75,7 +79,7 @@ impl People {
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, Error> {
         let hash = Sha256Hash::of(secret.as_bytes());
         let Some(identity) = self.identity(hash).await? else { return Ok(None) };
-        if !identity.token.is_live(self.platform.now()) {
+        if !is_live(&identity, self.platform.now()) {
             return Ok(None);
         }
         let scope = Scope {
@@ -91,7 +95,7 @@ impl People {
     /// Whether a caller's token still opens anything; asked again and again by long-lived streams.
     pub async fn is_still_valid(&self, caller: &Caller) -> Result<bool, Error> {
         let identity = self.identity(caller.identity.token.hash).await?;
-        Ok(identity.is_some_and(|identity| identity.token.is_live(self.platform.now())))
+        Ok(identity.is_some_and(|identity| is_live(&identity, self.platform.now())))
     }
 
     /// Makes a token. Nobody hands out more than they have.
@@ -168,6 +172,7 @@ impl People {
             name: "owner".to_owned(),
             role: UserRole::Owner,
             instance_owner: true,
+            disabled_at: None,
         };
         let new = NewToken::for_owner("first run");
         let (token, secret) = self.mint(org.id, user.id, &new);
@@ -273,6 +278,11 @@ impl People {
     fn believed(&self) -> MutexGuard<'_, Believed> {
         self.believed.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A token opens nothing once it, or its user, is put out of use.
+fn is_live(identity: &Identity, now: Timestamp) -> bool {
+    identity.token.is_live(now) && identity.user.disabled_at.is_none()
 }
 
 impl NewToken {

@@ -1,0 +1,166 @@
+//! The workspace root: which directories agents may work in, decided by opening them.
+
+use std::{
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+use async_trait::async_trait;
+use cap_std::{ambient_authority, fs::Dir};
+use skein_core::ports::{WorkspaceError, Workspaces};
+
+/// Work trees under one root, and single ones that the operator vouched for.
+#[derive(Debug, Clone, Default)]
+pub struct WorkspaceRoot {
+    root: Option<PathBuf>,
+}
+
+impl WorkspaceRoot {
+    /// Without a root no path is allowed.
+    pub fn new(root: Option<PathBuf>) -> Self {
+        Self { root }
+    }
+
+    /// Follows links inside the root only; whatever leads out of it fails to open.
+    fn resolve_blocking(&self, path: &Path) -> Result<String, WorkspaceError> {
+        let configured = self.root.as_deref().ok_or(WorkspaceError::NoRoot)?;
+        let root_path = configured.canonicalize().map_err(WorkspaceError::Unreadable)?;
+        let root = Dir::open_ambient_dir(&root_path, ambient_authority())
+            .map_err(WorkspaceError::Unreadable)?;
+        let inside = relative_to(path, configured)
+            .or_else(|| relative_to(path, &root_path))
+            .ok_or(WorkspaceError::Outside)?;
+        let tree = root.open_dir(&inside).map_err(|error| refusal(&inside, error))?;
+        let real = root.canonicalize(&inside).map_err(|error| refusal(&inside, error))?;
+        check_git(&tree)?;
+        let real = root_path.join(real);
+        let text = real.to_str().ok_or(WorkspaceError::NotARepository)?;
+        Ok(text.trim_end_matches('/').to_owned())
+    }
+}
+
+#[async_trait]
+impl Workspaces for WorkspaceRoot {
+    async fn resolve(&self, path: &str) -> Result<String, WorkspaceError> {
+        let (workspaces, path) = (self.clone(), PathBuf::from(path));
+        tokio::task::spawn_blocking(move || workspaces.resolve_blocking(&path))
+            .await
+            .unwrap_or_else(|error| Err(WorkspaceError::Unreadable(io::Error::other(error))))
+    }
+}
+
+/// The part below the root, by whole components, so that `/srv/repos-other` is not inside `/srv/repos`.
+fn relative_to(path: &Path, root: &Path) -> Option<PathBuf> {
+    if !path.is_absolute() {
+        return Some(path.to_owned());
+    }
+    let inside = path.strip_prefix(root).ok()?;
+    Some(if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside.to_owned() })
+}
+
+/// The sandbox answers an escape with a refusal; anything else is simply not there.
+fn refusal(inside: &Path, error: io::Error) -> WorkspaceError {
+    let climbs = inside.components().any(|part| part == Component::ParentDir);
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => WorkspaceError::Outside,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !climbs => {
+            WorkspaceError::NotARepository
+        }
+        _ if climbs => WorkspaceError::Outside,
+        _ => WorkspaceError::Unreadable(error),
+    }
+}
+
+/// `.git` is a directory with a HEAD, or the file of a linked work tree; neither may lead elsewhere.
+fn check_git(tree: &Dir) -> Result<(), WorkspaceError> {
+    let git = tree.symlink_metadata(".git").map_err(|_| WorkspaceError::NotARepository)?;
+    let is_repository = git.is_file() || (git.is_dir() && tree.is_file(".git/HEAD"));
+    if is_repository { Ok(()) } else { Err(WorkspaceError::NotARepository) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    /// A root with one repository, a plain directory, and a repository beside the root.
+    struct Place {
+        _directory: tempfile::TempDir,
+        base: PathBuf,
+        workspaces: WorkspaceRoot,
+    }
+
+    fn repository(path: &Path) {
+        fs::create_dir_all(path.join(".git")).unwrap();
+        fs::write(path.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
+    fn place() -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        repository(&base.join("root/web"));
+        repository(&base.join("root-other/web"));
+        repository(&base.join("outside"));
+        fs::create_dir_all(base.join("root/plain")).unwrap();
+        let workspaces = WorkspaceRoot::new(Some(base.join("root")));
+        Place { _directory: directory, base, workspaces }
+    }
+
+    async fn verdict(place: &Place, path: &str) -> String {
+        match place.workspaces.resolve(path).await {
+            Ok(real) => real.replace(place.base.to_str().unwrap(), ""),
+            Err(error) => format!("{error:?}").split('(').next().unwrap().to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn only_git_work_trees_under_the_root_are_allowed_however_they_are_written() {
+        let place = place();
+        let base = place.base.to_str().unwrap().to_owned();
+        symlink(place.base.join("outside"), place.base.join("root/link-out")).unwrap();
+        symlink("web", place.base.join("root/link-in")).unwrap();
+        symlink("loop", place.base.join("root/loop")).unwrap();
+        symlink(place.base.join("outside/.git"), place.base.join("root/plain/.git")).unwrap();
+
+        let table = [
+            (format!("{base}/root/web"), "/root/web"),
+            ("web".to_owned(), "/root/web"),
+            (format!("{base}/root/web/"), "/root/web"),
+            (format!("{base}/root/./web/../web"), "/root/web"),
+            (format!("{base}/root/link-in"), "/root/web"),
+            (format!("{base}/outside"), "Outside"),
+            (format!("{base}/root-other/web"), "Outside"),
+            (format!("{base}/root/../outside"), "Outside"),
+            (format!("{base}/root/web/../../outside"), "Outside"),
+            ("../outside".to_owned(), "Outside"),
+            (format!("{base}/root/link-out"), "Outside"),
+            ("/etc".to_owned(), "Outside"),
+            (format!("{base}/root/plain"), "NotARepository"),
+            (format!("{base}/root/missing"), "NotARepository"),
+            (format!("{base}/root/web/.git/HEAD"), "NotARepository"),
+        ];
+        for (path, expected) in table {
+            assert_eq!(verdict(&place, &path).await, expected, "{path}");
+        }
+        assert_eq!(verdict(&place, "loop").await, "Unreadable");
+    }
+
+    #[tokio::test]
+    async fn a_directory_replaced_by_a_link_is_noticed_on_the_next_check() {
+        let place = place();
+        assert_eq!(verdict(&place, "web").await, "/root/web");
+
+        fs::rename(place.base.join("root/web"), place.base.join("moved")).unwrap();
+        symlink(place.base.join("outside"), place.base.join("root/web")).unwrap();
+
+        assert_eq!(verdict(&place, "web").await, "Outside");
+    }
+
+    #[tokio::test]
+    async fn without_a_root_nothing_is_allowed() {
+        let refused = WorkspaceRoot::new(None).resolve("/anything").await;
+
+        assert!(matches!(refused, Err(WorkspaceError::NoRoot)));
+    }
+}
