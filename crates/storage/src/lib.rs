@@ -1,1 +1,6 @@
-//! Placeholder.
+//! Engines behind the storage ports.
+
+pub mod audit_chain;
+pub mod codec;
+pub mod migrations;
+pub mod sqlite;
