@@ -3,4 +3,5 @@
 pub mod audit_chain;
 pub mod codec;
 pub mod migrations;
+pub mod postgres;
 pub mod sqlite;
