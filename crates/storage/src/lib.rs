@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Engines behind the storage ports.
+
+pub mod audit_chain;
+pub mod codec;
+pub mod migrations;
+pub mod postgres;
+pub mod sqlite;

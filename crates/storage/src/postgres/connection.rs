@@ -1,0 +1,88 @@
+//! Transactions that are set to one org before anything else happens in them.
+
+use deadpool_postgres::Client;
+use skein_core::model::Scope;
+use tokio_postgres::{IsolationLevel, Row, types::ToSql};
+
+use super::{OpenError, error::Fault};
+
+/// A statement's arguments.
+pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A transaction. Dropping it rolls back without waiting, which is how reads end.
+pub(super) struct Transaction<'a>(deadpool_postgres::Transaction<'a>);
+
+impl<'a> Transaction<'a> {
+    /// A consistent view of one org.
+    pub(super) async fn reading(client: &'a mut Client, scope: &Scope) -> Result<Self, Fault> {
+        let transaction = client
+            .build_transaction()
+            .isolation_level(IsolationLevel::RepeatableRead)
+            .read_only(true)
+            .start()
+            .await?;
+        Self(transaction).set_org(scope).await
+    }
+
+    /// Changes to one org. Each statement sees what was committed before it, so a lock is enough to decide on.
+    pub(super) async fn writing(client: &'a mut Client, scope: &Scope) -> Result<Self, Fault> {
+        let transaction = client.transaction().await?;
+        Self(transaction).set_org(scope).await
+    }
+
+    pub(super) async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
+        let statement = self.0.prepare_cached(sql).await?;
+        Ok(self.0.query(&statement, params).await?)
+    }
+
+    pub(super) async fn query_opt(
+        &self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Option<Row>, Fault> {
+        let statement = self.0.prepare_cached(sql).await?;
+        Ok(self.0.query_opt(&statement, params).await?)
+    }
+
+    /// Returns how many rows were changed.
+    pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, Fault> {
+        let statement = self.0.prepare_cached(sql).await?;
+        Ok(self.0.execute(&statement, params).await?)
+    }
+
+    pub(super) async fn commit(self) -> Result<(), Fault> {
+        Ok(self.0.commit().await?)
+    }
+
+    /// The setting ends with the transaction, so a pooled connection carries no org to its next user.
+    async fn set_org(self, scope: &Scope) -> Result<Self, Fault> {
+        let org = scope.org.to_string();
+        self.query("SELECT set_config('skein.org', $1, true)", &[&org]).await?;
+        Ok(self)
+    }
+}
+
+/// Row-level security binds neither superusers nor roles with BYPASSRLS, and an owner could switch it off.
+pub(super) async fn refuse_unsafe_role(client: &Client) -> Result<(), OpenError> {
+    let unreachable = |error: tokio_postgres::Error| OpenError::Unreachable(Box::new(error));
+    let row = client
+        .query_one(
+            "SELECT current_user::text, r.rolsuper, r.rolbypassrls,
+                    EXISTS (SELECT 1 FROM pg_class c
+                            WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+                              AND pg_has_role(c.relowner, 'MEMBER'))
+             FROM pg_roles r WHERE r.rolname = current_user",
+            &[],
+        )
+        .await
+        .map_err(unreachable)?;
+    let flag = |column: usize| row.try_get::<_, bool>(column).map_err(unreachable);
+    let refused = [(1, "a superuser"), (2, "allowed to bypass it"), (3, "the owner of its tables")];
+    for (column, why) in refused {
+        if flag(column)? {
+            let role = row.try_get(0).map_err(unreachable)?;
+            return Err(OpenError::UnsafeRole { role, why });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Payloads, put together and checked against their hash.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use skein_core::{
+    model::{
+        EventBody, LogId, MessageContent, PayloadId, PayloadMeta, Scope, SessionId, Sha256Hash,
+    },
+    ports::{Conflict, PayloadReads, StoreError},
+};
+
+use super::super::{PostgresStore, connection::Transaction, error::Fault, rows::Columns};
+use crate::codec;
+
+#[async_trait]
+impl PayloadReads for PostgresStore {
+    async fn find_payload(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+    ) -> Result<Option<PayloadMeta>, StoreError> {
+        let mut client = self.client().await?;
+        let transaction = Transaction::reading(&mut client, scope).await?;
+        let row = transaction
+            .query_opt(
+                "SELECT id, log_id, sha256, size, media_type FROM payloads
+                 WHERE org_id = $1 AND id = $2",
+                &[scope.org.as_uuid(), payload.as_uuid()],
+            )
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let row = Columns::new("payload", &row);
+        Ok(Some(PayloadMeta {
+            id: row.id("id", PayloadId::from_uuid)?,
+            log: row.id("log_id", LogId::from_uuid)?,
+            sha256: row.hash("sha256")?,
+            size_bytes: row.counter("size")?,
+            media_type: row.get("media_type")?,
+        }))
+    }
+
+    async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError> {
+        let mut client = self.client().await?;
+        let transaction = Transaction::reading(&mut client, scope).await?;
+        let row = transaction
+            .query_opt(
+                "SELECT p.sha256, p.location, p.body, p.part_count, e.type, e.data
+                 FROM payloads p
+                 LEFT JOIN events e ON e.org_id = p.org_id AND e.log_id = p.log_id AND e.seq = p.event_seq
+                 WHERE p.org_id = $1 AND p.id = $2",
+                &[scope.org.as_uuid(), payload.as_uuid()],
+            )
+            .await?
+            .ok_or(Conflict::Missing("payload"))?;
+        let row = Columns::new("payload", &row);
+        let location: String = row.get("location")?;
+        let body = match location.as_str() {
+            "db" => Bytes::from(row.bytes("body")?.into_owned()),
+            "parts" => parts(&transaction, scope, payload, row.small("part_count")?).await?,
+            "event" => event_text(&row)?,
+            unknown => return Err(row.corrupt(format!("its place {unknown:?} is unknown")).into()),
+        };
+        if Sha256Hash::of(&body) != row.hash("sha256")? {
+            return Err(row.corrupt("its SHA-256 does not match").into());
+        }
+        Ok(body)
+    }
+
+    async fn payload_readers(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let mut client = self.client().await?;
+        let transaction = Transaction::reading(&mut client, scope).await?;
+        let rows = transaction
+            .query(
+                "SELECT s.id
+                 FROM payloads p
+                 JOIN session_segments g ON g.org_id = p.org_id AND g.log_id = p.log_id
+                 JOIN sessions s ON s.org_id = g.org_id AND s.id = g.session_id
+                 WHERE p.org_id = $1 AND p.id = $2
+                 GROUP BY s.id, s.log_id, p.log_id
+                 ORDER BY s.log_id <> p.log_id, s.id",
+                &[scope.org.as_uuid(), payload.as_uuid()],
+            )
+            .await?;
+        let read: Result<Vec<SessionId>, Fault> = rows
+            .iter()
+            .map(|row| Columns::new("session", row).id("id", SessionId::from_uuid))
+            .collect();
+        Ok(read?)
+    }
+}
+
+async fn parts(
+    transaction: &Transaction<'_>,
+    scope: &Scope,
+    payload: PayloadId,
+    count: u32,
+) -> Result<Bytes, Fault> {
+    let rows = transaction
+        .query(
+            "SELECT body FROM payload_parts WHERE org_id = $1 AND payload_id = $2 ORDER BY part",
+            &[scope.org.as_uuid(), payload.as_uuid()],
+        )
+        .await?;
+    if rows.len() != usize::try_from(count).unwrap_or(usize::MAX) {
+        return Err(StoreError::Corrupt {
+            entity: "payload",
+            reason: format!("it has {} parts of {count}", rows.len()),
+        }
+        .into());
+    }
+    let mut body = Vec::new();
+    for row in &rows {
+        body.extend_from_slice(&Columns::new("payload part", row).bytes("body")?);
+    }
+    Ok(Bytes::from(body))
+}
+
+/// The text that the log keeps anyway.
+fn event_text(row: &Columns<'_>) -> Result<Bytes, Fault> {
+    let (name, data): (Option<String>, Option<Vec<u8>>) = (row.get("type")?, row.get("data")?);
+    let (name, data) = name.zip(data).ok_or_else(|| row.corrupt("its event is not there"))?;
+    let data = codec::unpack("event", &data)?;
+    match EventBody::decode(&name, &data).map_err(|error| row.corrupt(error))? {
+        EventBody::MessageCompleted(message) => match message.content {
+            MessageContent::Text { text, .. } => Ok(Bytes::from(text)),
+            _ => Err(row.corrupt("its event has no text")),
+        },
+        _ => Err(row.corrupt("its event closes no message")),
+    }
+}

@@ -1,0 +1,131 @@
+//! Across tenants, through the functions that the schema has for it; the tables stay closed to this login.
+
+use async_trait::async_trait;
+use skein_core::{
+    model::{
+        AgentContext, AgentContextId, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp,
+        TurnId, User, UserId,
+    },
+    ports::{Identity, PendingTurn, StoreError, SystemStore},
+};
+
+use super::{
+    super::{
+        PostgresStore,
+        connection::Params,
+        error::Fault,
+        rows::{Columns, moment},
+    },
+    people::{token, user},
+};
+use crate::codec;
+
+#[async_trait]
+impl SystemStore for PostgresStore {
+    async fn find_identity(
+        &self,
+        _scope: SystemScope,
+        token_hash: Sha256Hash,
+    ) -> Result<Option<Identity>, StoreError> {
+        let hash = token_hash.as_bytes().as_slice();
+        let rows = self.system("SELECT * FROM system_find_identity($1)", &[&hash]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let row = Columns::new("token", row);
+        let token = token(&row)?;
+        let user = User {
+            id: token.user,
+            org: token.org,
+            name: row.get("user_name")?,
+            role: row.word("user_role")?,
+            instance_owner: row.get("instance_owner")?,
+        };
+        let org = Org { id: token.org, name: row.get("org_name")? };
+        Ok(Some(Identity { token, user, org }))
+    }
+
+    async fn find_instance_owner(&self, _scope: SystemScope) -> Result<Option<User>, StoreError> {
+        let rows = self.system("SELECT * FROM system_find_instance_owner()", &[]).await?;
+        Ok(rows.first().map(|row| user(&Columns::new("user", row))).transpose()?)
+    }
+
+    async fn list_pending(
+        &self,
+        _scope: SystemScope,
+        after: Option<TurnId>,
+        limit: u32,
+    ) -> Result<Vec<PendingTurn>, StoreError> {
+        let after = after.map(|turn| *turn.as_uuid());
+        let sql = "SELECT * FROM system_list_pending($1, $2)";
+        let rows = self.system(sql, &[&after, &i64::from(limit)]).await?;
+        let pending: Result<Vec<PendingTurn>, Fault> = rows
+            .iter()
+            .map(|row| {
+                let row = Columns::new("turn", row);
+                Ok(PendingTurn {
+                    org: row.id("org_id", OrgId::from_uuid)?,
+                    session: row.id("session_id", SessionId::from_uuid)?,
+                    turn: row.id("turn_id", TurnId::from_uuid)?,
+                    created_by: row.id("created_by", UserId::from_uuid)?,
+                    started_at: row.opt_time("started_at")?,
+                })
+            })
+            .collect();
+        Ok(pending?)
+    }
+
+    async fn register_agents(
+        &self,
+        _scope: SystemScope,
+        agents: Vec<(AgentContext, String)>,
+    ) -> Result<Vec<AgentContext>, StoreError> {
+        let mut registered = Vec::with_capacity(agents.len());
+        for (agent, spec) in agents {
+            let hash = Sha256Hash::of(spec.as_bytes());
+            let packed = codec::pack(spec.as_bytes());
+            let rows = self
+                .system(
+                    "SELECT * FROM system_register_agent($1, $2, $3, $4)",
+                    &[agent.id.as_uuid(), &agent.name, &packed, &hash.as_bytes().as_slice()],
+                )
+                .await?;
+            for row in &rows {
+                let row = Columns::new("agent", row);
+                registered.push(AgentContext {
+                    id: row.id("id", AgentContextId::from_uuid)?,
+                    name: agent.name.clone(),
+                    version: row.small("version")?,
+                });
+            }
+        }
+        Ok(registered)
+    }
+
+    async fn sweep(&self, _scope: SystemScope, before: Timestamp) -> Result<u64, StoreError> {
+        let rows = self.system("SELECT system_sweep($1) AS swept", &[&moment(before)]).await?;
+        Ok(rows.first().map_or(Ok(0), |row| Columns::new("row", row).counter("swept"))?)
+    }
+
+    async fn check(&self, _scope: SystemScope) -> Result<(), StoreError> {
+        let sql = "SELECT current_setting('transaction_read_only') AS read_only";
+        let rows = self.system(sql, &[]).await?;
+        let read_only: Option<String> =
+            rows.first().map(|row| Columns::new("setting", row).get("read_only")).transpose()?;
+        match read_only.as_deref() {
+            Some("off") => Ok(()),
+            _ => Err(StoreError::Unavailable("the database takes no writes".into())),
+        }
+    }
+}
+
+impl PostgresStore {
+    /// One statement, which is its own transaction and is set to no org.
+    async fn system(
+        &self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<tokio_postgres::Row>, Fault> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.query(&statement, params).await?)
+    }
+}

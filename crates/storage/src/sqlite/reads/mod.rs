@@ -1,0 +1,10 @@
+//! The read ports. Each read is short, runs on one of the reader threads and sees one org only.
+
+mod event;
+mod payload;
+mod people;
+mod segments;
+mod session;
+mod session_list;
+mod system;
+mod turn;

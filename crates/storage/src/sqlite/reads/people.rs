@@ -1,0 +1,171 @@
+//! People, tokens, repositories and the keys of repeated requests.
+
+use async_trait::async_trait;
+use rusqlite::{OptionalExtension, params};
+use skein_core::{
+    model::{RepoId, Scope, Token, TokenId, User, UserId},
+    ports::{
+        Conflict, IdempotencyReads, IdempotencyRecord, PeopleReads, RegistryReads, RepoRef,
+        Resource, StoreError,
+    },
+};
+use uuid::Uuid;
+
+use super::super::{
+    SqliteStore,
+    error::Fault,
+    rows::{Columns, key, opt_key},
+};
+
+#[async_trait]
+impl PeopleReads for SqliteStore {
+    async fn find_user(&self, scope: &Scope, user: UserId) -> Result<Option<User>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT id, org_id, name, role, instance_owner FROM users
+                         WHERE org_id = ?1 AND id = ?2",
+                    )?
+                    .query_row(params![key(&org), key(&user)], |row| {
+                        Ok(read_user(&mut Columns::new("user", row)))
+                    })
+                    .optional()?
+                    .transpose()
+            })
+            .await
+    }
+
+    async fn org_name(&self, scope: &Scope) -> Result<String, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                let name: Option<String> = connection
+                    .prepare_cached("SELECT name FROM orgs WHERE id = ?1")?
+                    .query_row(params![key(&org)], |row| row.get(0))
+                    .optional()?;
+                Ok(name.ok_or(Conflict::Missing("org"))?)
+            })
+            .await
+    }
+
+    async fn find_token(&self, scope: &Scope, token: TokenId) -> Result<Option<Token>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT id, org_id, user_id, name, hash, role, session_id, created_at,
+                             expires_at, revoked_at
+                         FROM tokens WHERE org_id = ?1 AND id = ?2",
+                    )?
+                    .query_row(params![key(&org), key(&token)], |row| {
+                        Ok(read_token(&mut Columns::new("token", row)))
+                    })
+                    .optional()?
+                    .transpose()
+            })
+            .await
+    }
+
+    async fn list_tokens(
+        &self,
+        scope: &Scope,
+        of: Option<UserId>,
+    ) -> Result<Vec<Token>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT id, org_id, user_id, name, hash, role, session_id, created_at,
+                         expires_at, revoked_at
+                     FROM tokens WHERE org_id = ?1 AND (?2 IS NULL OR user_id = ?2)
+                     ORDER BY created_at DESC, id DESC",
+                )?;
+                let mut rows = statement.query(params![key(&org), opt_key(&of)])?;
+                let mut tokens = Vec::new();
+                while let Some(row) = rows.next()? {
+                    tokens.push(read_token(&mut Columns::new("token", row))?);
+                }
+                Ok(tokens)
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl RegistryReads for SqliteStore {
+    async fn find_repo(&self, scope: &Scope, repo: RepoId) -> Result<Option<RepoRef>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                Ok(connection
+                    .prepare_cached("SELECT name, path FROM repos WHERE org_id = ?1 AND id = ?2")?
+                    .query_row(params![key(&org), key(&repo)], |row| {
+                        Ok(RepoRef { id: repo, name: row.get(0)?, path: row.get(1)? })
+                    })
+                    .optional()?)
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl IdempotencyReads for SqliteStore {
+    async fn find_idempotency(
+        &self,
+        scope: &Scope,
+        key_text: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError> {
+        let (org, user, wanted) = (scope.org, scope.user, key_text.to_owned());
+        self.readers
+            .read(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT key, fingerprint, resource_kind, resource_id, created_at
+                         FROM idempotency WHERE org_id = ?1 AND user_id = ?2 AND key = ?3",
+                    )?
+                    .query_row(params![key(&org), key(&user), wanted], |row| {
+                        Ok(read_record(&mut Columns::new("idempotency record", row)))
+                    })
+                    .optional()?
+                    .transpose()
+            })
+            .await
+    }
+}
+
+pub(super) fn read_user(columns: &mut Columns<'_, '_>) -> Result<User, Fault> {
+    Ok(User {
+        id: columns.id()?,
+        org: columns.id()?,
+        name: columns.get()?,
+        role: columns.word()?,
+        instance_owner: columns.get()?,
+    })
+}
+
+pub(super) fn read_token(columns: &mut Columns<'_, '_>) -> Result<Token, Fault> {
+    Ok(Token {
+        id: columns.id()?,
+        org: columns.id()?,
+        user: columns.id()?,
+        name: columns.get()?,
+        hash: columns.hash()?,
+        role: columns.word()?,
+        session: columns.opt_id()?,
+        created_at: columns.time()?,
+        expires_at: columns.opt_time()?,
+        revoked_at: columns.opt_time()?,
+    })
+}
+
+fn read_record(columns: &mut Columns<'_, '_>) -> Result<IdempotencyRecord, Fault> {
+    Ok(IdempotencyRecord {
+        key: columns.get()?,
+        fingerprint: columns.hash()?,
+        resource: Resource { kind: columns.word()?, id: Uuid::from_bytes(columns.get()?) },
+        created_at: columns.time()?,
+    })
+}

@@ -1,0 +1,214 @@
+//! What Skein does for itself, across tenants.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, params};
+use skein_core::{
+    model::{AgentContext, AgentContextId, Org, Sha256Hash, SystemScope, Timestamp, TurnId, User},
+    ports::{Identity, Lane, PendingTurn, StoreError, SystemStore},
+};
+
+use super::{
+    super::{
+        SqliteStore,
+        error::Fault,
+        rows::{Columns, key, opt_key},
+    },
+    people::{read_token, read_user},
+};
+use crate::codec;
+
+/// Rows that one piece of a sweep removes at most, so that it never holds up the writer for long.
+const SWEPT_AT_ONCE: u32 = 64;
+
+#[async_trait]
+impl SystemStore for SqliteStore {
+    async fn find_identity(
+        &self,
+        _scope: SystemScope,
+        token_hash: Sha256Hash,
+    ) -> Result<Option<Identity>, StoreError> {
+        self.readers.read(move |connection| find_identity(connection, token_hash)).await
+    }
+
+    async fn find_instance_owner(&self, _scope: SystemScope) -> Result<Option<User>, StoreError> {
+        self.readers
+            .read(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT id, org_id, name, role, instance_owner FROM users
+                         WHERE instance_owner = 1 ORDER BY id LIMIT 1",
+                    )?
+                    .query_row([], |row| Ok(read_user(&mut Columns::new("user", row))))
+                    .optional()?
+                    .transpose()
+            })
+            .await
+    }
+
+    async fn list_pending(
+        &self,
+        _scope: SystemScope,
+        after: Option<TurnId>,
+        limit: u32,
+    ) -> Result<Vec<PendingTurn>, StoreError> {
+        self.readers.read(move |connection| list_pending(connection, after, limit)).await
+    }
+
+    async fn register_agents(
+        &self,
+        _scope: SystemScope,
+        agents: Vec<(AgentContext, String)>,
+    ) -> Result<Vec<AgentContext>, StoreError> {
+        let now = self.clock.now();
+        self.write(Lane::Interactive, move |connection| {
+            agents.iter().map(|(agent, spec)| register(connection, agent, spec, now)).collect()
+        })
+        .await
+    }
+
+    async fn sweep(&self, _scope: SystemScope, before: Timestamp) -> Result<u64, StoreError> {
+        let mut total = 0;
+        loop {
+            let removed =
+                self.write(Lane::Bulk, move |connection| sweep(connection, before)).await?;
+            total += removed;
+            if removed == 0 {
+                return Ok(total);
+            }
+        }
+    }
+
+    async fn check(&self, _scope: SystemScope) -> Result<(), StoreError> {
+        if self.is_full() {
+            // Rewrites one number of the file's header, which needs as much room as a small change set.
+            let probe = "PRAGMA user_version = 1";
+            return self
+                .write(Lane::Interactive, move |connection| Ok(connection.execute_batch(probe)?))
+                .await;
+        }
+        self.write(Lane::Interactive, |_| Ok(())).await
+    }
+}
+
+fn find_identity(
+    connection: &Connection,
+    token_hash: Sha256Hash,
+) -> Result<Option<Identity>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t.id, t.org_id, t.user_id, t.name, t.hash, t.role, t.session_id, t.created_at,
+             t.expires_at, t.revoked_at, u.id, u.org_id, u.name, u.role, u.instance_owner,
+             o.id, o.name
+         FROM tokens t
+         JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id AND u.disabled_at IS NULL
+         JOIN orgs o ON o.id = t.org_id AND o.deleted_at IS NULL
+         WHERE t.hash = ?1",
+    )?;
+    let mut rows = statement.query(params![token_hash.as_bytes()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let mut columns = Columns::new("token", row);
+    Ok(Some(Identity {
+        token: read_token(&mut columns)?,
+        user: read_user(&mut columns)?,
+        org: Org { id: columns.id()?, name: columns.get()? },
+    }))
+}
+
+fn list_pending(
+    connection: &Connection,
+    after: Option<TurnId>,
+    limit: u32,
+) -> Result<Vec<PendingTurn>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t.org_id, s.id, t.id, t.created_by, t.started_at FROM turns t
+         JOIN sessions s ON s.org_id = t.org_id AND s.log_id = t.log_id
+         WHERE t.status = 'pending' AND t.id > coalesce(?1, x'') ORDER BY t.id LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![opt_key(&after), limit])?;
+    let mut turns = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut columns = Columns::new("turn", row);
+        turns.push(PendingTurn {
+            org: columns.id()?,
+            session: columns.id()?,
+            turn: columns.id()?,
+            created_by: columns.id()?,
+            started_at: columns.opt_time()?,
+        });
+    }
+    Ok(turns)
+}
+
+/// A name keeps the id it first got; another specification is the next version.
+fn register(
+    connection: &Connection,
+    agent: &AgentContext,
+    spec: &str,
+    now: Timestamp,
+) -> Result<AgentContext, Fault> {
+    let hash = Sha256Hash::of(spec.as_bytes());
+    let mut statement = connection.prepare_cached(
+        "SELECT c.id, c.current_version, v.spec_hash FROM agent_contexts c
+         JOIN agent_context_versions v ON v.context_id = c.id AND v.version = c.current_version
+         WHERE c.org_id IS NULL AND c.name = ?1",
+    )?;
+    let mut rows = statement.query(params![agent.name])?;
+    let stored: Option<(AgentContextId, u32, Sha256Hash)> = match rows.next()? {
+        None => None,
+        Some(row) => {
+            let mut columns = Columns::new("agent context", row);
+            Some((columns.id()?, columns.get()?, columns.hash()?))
+        }
+    };
+    let (id, version) = match stored {
+        Some((id, version, known)) if known == hash => {
+            return Ok(AgentContext { id, name: agent.name.clone(), version });
+        }
+        Some((id, version, _)) => {
+            connection
+                .prepare_cached("UPDATE agent_contexts SET current_version = ?2 WHERE id = ?1")?
+                .execute(params![key(&id), version + 1])?;
+            (id, version + 1)
+        }
+        None => {
+            connection
+                .prepare_cached(
+                    "INSERT INTO agent_contexts (id, name, origin, current_version)
+                     VALUES (?1, ?2, 'config', 1)",
+                )?
+                .execute(params![key(&agent.id), agent.name])?;
+            (agent.id, 1)
+        }
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO agent_context_versions (context_id, version, spec, spec_hash, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            key(&id),
+            version,
+            codec::pack(spec.as_bytes()),
+            hash.as_bytes(),
+            now.as_millis(),
+        ])?;
+    Ok(AgentContext { id, name: agent.name.clone(), version })
+}
+
+fn sweep(connection: &Connection, before: Timestamp) -> Result<u64, Fault> {
+    let parts = connection
+        .prepare_cached(
+            "DELETE FROM payload_parts WHERE rowid IN (
+                 SELECT q.rowid FROM payload_parts q
+                 WHERE q.created_at < ?1 AND NOT EXISTS (
+                     SELECT 1 FROM payloads p WHERE p.org_id = q.org_id AND p.id = q.payload_id)
+                 LIMIT ?2)",
+        )?
+        .execute(params![before.as_millis(), SWEPT_AT_ONCE])?;
+    let keys = connection
+        .prepare_cached(
+            "DELETE FROM idempotency WHERE (org_id, user_id, key) IN (
+                 SELECT org_id, user_id, key FROM idempotency WHERE created_at < ?1 LIMIT ?2)",
+        )?
+        .execute(params![before.as_millis(), SWEPT_AT_ONCE])?;
+    Ok((parts + keys) as u64)
+}

@@ -1,0 +1,160 @@
+//! The contract of the storage port: one story per promise, told to every engine.
+
+pub mod atomic;
+pub mod lists;
+pub mod log;
+pub mod payloads;
+pub mod people;
+pub mod sessions;
+pub mod system;
+pub mod tenants;
+pub mod turns;
+
+/// Makes one test of every story. The argument names an `async fn() -> TestStore` beside the call.
+#[macro_export]
+macro_rules! contract_tests {
+    ($open:ident) => {
+        $crate::contract_tests! { @modules $open
+            sessions {
+                creating_a_session_opens_its_log_its_segment_and_its_owners_access
+                a_session_id_can_be_used_once
+                saving_a_session_writes_its_state_and_everything_editable
+                every_final_state_keeps_its_reason
+                a_session_that_moved_on_is_not_overwritten
+                of_many_edits_of_one_revision_exactly_one_wins
+                text_of_every_script_comes_back_as_it_was
+                moments_are_kept_to_the_millisecond
+                a_checkpoint_is_read_back_as_it_was
+                a_change_set_of_nothing_commits_nothing
+            }
+            turns {
+                turn_numbers_are_unique_and_in_log_order_under_concurrency
+                an_idle_log_is_required_where_it_is_expected
+                of_many_prompts_to_an_idle_session_exactly_one_wins
+                the_queue_takes_no_more_than_its_limit
+                a_turn_is_pending_or_queued_where_that_is_expected
+                a_queued_turn_starts_once_and_only_when_no_other_runs
+                a_second_running_turn_is_refused
+                a_turn_finishes_once_and_is_kept_field_by_field
+                a_failed_turn_keeps_its_code_and_its_errors
+                of_many_outcomes_of_one_turn_exactly_one_is_kept
+                turns_are_paged_from_either_end
+                a_turn_is_found_only_through_a_session_that_reads_it
+                pending_turns_are_listed_in_their_order
+                the_newest_turn_is_shown_with_its_session
+                whoever_creates_a_turn_takes_part
+            }
+            log {
+                numbers_have_no_gap_under_many_writers_of_one_log
+                numbers_have_no_gap_under_many_writers_of_many_logs
+                one_change_set_can_append_to_two_logs
+                two_writers_of_the_same_two_logs_do_not_block_each_other_for_ever
+                every_kind_of_event_is_read_back_as_it_was
+                a_read_of_the_log_is_limited_by_count
+                a_read_of_the_log_is_limited_by_bytes_but_never_empty
+                messages_are_read_in_ranges_from_either_end
+                messages_since_a_moment_leave_that_moment_out
+                what_closes_a_message_reads_as_that_message
+                the_log_knows_its_newest_event
+            }
+            atomic {
+                a_failing_write_leaves_nothing_of_its_change_set
+                a_failing_expectation_leaves_nothing_of_its_change_set
+                an_event_for_an_unknown_log_leaves_nothing_of_its_change_set
+                a_used_key_leaves_nothing_of_its_change_set
+                a_change_set_that_failed_can_be_sent_again
+                a_key_is_remembered_once_for_each_user
+                a_repeated_key_is_told_before_anything_else
+                of_many_requests_with_one_key_exactly_one_creates
+                a_name_that_is_taken_is_a_conflict
+                a_commit_goes_on_when_its_caller_stops_waiting
+            }
+            payloads {
+                an_inline_body_comes_back
+                a_body_in_parts_comes_back_in_order
+                a_text_in_the_log_is_a_payload_without_being_stored_twice
+                a_text_in_the_log_of_a_new_session_is_a_payload_too
+                a_body_that_does_not_match_its_hash_is_corrupt
+                an_unknown_payload_is_missing
+                a_payload_is_read_through_the_sessions_of_its_log
+                a_payload_needs_a_log
+            }
+            lists {
+                sessions_are_listed_newest_first_with_whole_records
+                sessions_are_filtered_by_states
+                sessions_are_filtered_by_agent_interface_and_repository
+                a_session_of_an_unknown_repository_is_refused
+                free_text_is_taken_literally_in_any_case
+                sessions_of_a_user_are_those_owned_and_those_taken_part_in
+                a_member_sees_own_public_and_shared_work_only
+                a_token_for_one_session_lists_that_session
+                pages_by_cursor_have_no_gap_or_duplicate_while_sessions_arrive
+                a_full_last_page_has_no_next
+                an_offset_counts_from_the_newest_or_from_the_cursor
+            }
+            people {
+                people_are_found_in_their_org
+                a_token_is_found_by_its_id_and_by_its_secret
+                a_token_is_revoked_once
+                tokens_are_listed_newest_first
+                purging_a_session_removes_all_but_its_tickets
+                a_ticket_that_is_not_there_is_missing
+            }
+            system {
+                pending_turns_of_all_orgs_are_paged_by_session_and_number
+                paging_goes_on_after_a_turn_that_was_finished_meanwhile
+                agents_keep_their_ids_and_grow_a_version_with_each_change
+                agents_registered_by_many_at_once_are_the_same_agents
+                the_instance_owner_is_known_after_the_first_run
+                a_sweep_removes_old_keys_and_parts_that_no_payload_names
+                a_store_that_can_write_says_so
+            }
+            tenants {
+                another_org_reads_nothing
+                another_org_lists_nothing
+                writes_that_name_another_orgs_records_change_nothing
+                expectations_about_another_orgs_records_fail
+                keys_of_one_org_are_free_in_another
+                a_scope_of_no_org_finds_nothing
+            }
+        }
+    };
+    (@modules $open:ident $($module:ident { $($story:ident)+ })+) => {$(
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $story() {
+                    super::$open().await.run($crate::stories::$module::$story).await;
+                }
+            )+
+        }
+    )+};
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_story_is_told() {
+        let told: Vec<&str> = include_str!("mod.rs").split_whitespace().collect();
+        let written = [
+            include_str!("sessions.rs"),
+            include_str!("turns.rs"),
+            include_str!("log.rs"),
+            include_str!("atomic.rs"),
+            include_str!("payloads.rs"),
+            include_str!("lists.rs"),
+            include_str!("people.rs"),
+            include_str!("system.rs"),
+            include_str!("tenants.rs"),
+        ];
+
+        let untold: Vec<&str> = written
+            .iter()
+            .flat_map(|source| source.split("\npub async fn ").skip(1))
+            .filter_map(|story| story.split('(').next())
+            .filter(|story| !told.contains(story))
+            .collect();
+
+        assert_eq!(untold, [""; 0]);
+    }
+}

@@ -1,0 +1,181 @@
+//! What Skein does for itself, across tenants.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use skein_core::{
+    model::{
+        AgentContext, AgentContextId, OrgId, Scope, Sha256Hash, SystemScope, Timestamp, Turn, User,
+    },
+    ports::{
+        ChangeSet, Clock, IdempotencyRecord, Ids, NewPayload, PayloadBody, PendingTurn, Resource,
+        ResourceKind, Storage, Write,
+    },
+};
+use tokio::task::JoinSet;
+
+use super::payloads::inline;
+use crate::{SeededIds, World, writing};
+
+pub async fn pending_turns_of_all_orgs_are_paged_by_session_and_number(store: Arc<dyn Storage>) {
+    let acme = World::named(Arc::clone(&store), "Acme", 1).await;
+    let globex = World::named(Arc::clone(&store), "Globex", 2).await;
+    let mut expected = Vec::new();
+    for world in [&acme, &globex] {
+        let second = world.open(world.draft_session()).await;
+        for session in [&world.session, &second] {
+            let running = world.begin(world.started_turn(session)).await;
+            let queued = world.begin(world.queued_turn(session)).await;
+            let done = world.begin(world.queued_turn(session)).await;
+            world.finish(&done).await;
+            expected.extend([running, queued].map(|turn| pending(world, &turn)));
+        }
+    }
+    expected.sort_by_key(|turn| turn.session);
+
+    let mut seen: Vec<PendingTurn> = Vec::new();
+    loop {
+        let after = seen.last().map(|turn| turn.turn);
+        let page = store.list_pending(system(), after, 3).await.expect("a page");
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.len() <= 3);
+        seen.extend(page);
+    }
+
+    assert_eq!(seen, expected);
+}
+
+pub async fn paging_goes_on_after_a_turn_that_was_finished_meanwhile(store: Arc<dyn Storage>) {
+    let world = World::new(Arc::clone(&store)).await;
+    let first = world.running_turn().await;
+    let second = world.begin(world.queued_turn(&world.session)).await;
+
+    let page = store.list_pending(system(), None, 1).await.expect("a page");
+    world.finish(&first).await;
+    let rest = store.list_pending(system(), Some(first.id), 10).await.expect("a page");
+
+    assert_eq!(page, [pending(&world, &first)]);
+    assert_eq!(rest, [pending(&world, &second)]);
+}
+
+pub async fn agents_keep_their_ids_and_grow_a_version_with_each_change(store: Arc<dyn Storage>) {
+    let ids = SeededIds::new(7);
+    let register = async |agents: &[(&str, &str)]| {
+        let proposed = agents.iter().map(|(name, spec)| {
+            let id = AgentContextId::from_uuid(ids.next());
+            (AgentContext { id, name: (*name).to_owned(), version: 1 }, (*spec).to_owned())
+        });
+        store.register_agents(system(), proposed.collect()).await.expect("registered agents")
+    };
+
+    let first = register(&[("echo", "{}"), ("coder", r#"{"model":"a"}"#)]).await;
+    let same = register(&[("coder", r#"{"model":"a"}"#), ("echo", "{}")]).await;
+    let changed = register(&[("coder", r#"{"model":"b"}"#)]).await;
+    let unchanged = register(&[("coder", r#"{"model":"b"}"#), ("echo", "{}")]).await;
+
+    let [echo, coder] = &first[..] else { panic!("{first:?}") };
+    assert_eq!((echo.name.as_str(), echo.version), ("echo", 1));
+    assert_eq!((coder.name.as_str(), coder.version), ("coder", 1));
+    assert_eq!(same, [coder.clone(), echo.clone()]);
+    let grown = AgentContext { version: 2, ..coder.clone() };
+    assert_eq!(changed, std::slice::from_ref(&grown));
+    assert_eq!(unchanged, [grown, echo.clone()]);
+}
+
+pub async fn agents_registered_by_many_at_once_are_the_same_agents(store: Arc<dyn Storage>) {
+    let ids = SeededIds::new(7);
+    let mut starts = JoinSet::new();
+    for _ in 0..8 {
+        let id = AgentContextId::from_uuid(ids.next());
+        let agent = AgentContext { id, name: "echo".to_owned(), version: 1 };
+        let store = Arc::clone(&store);
+        starts.spawn(async move {
+            store.register_agents(system(), vec![(agent, "{}".to_owned())]).await.expect("agents")
+        });
+    }
+
+    let registered = starts.join_all().await;
+
+    assert!(registered.windows(2).all(|pair| pair[0] == pair[1]), "{registered:?}");
+    assert_eq!(registered[0][0].version, 1);
+}
+
+pub async fn the_instance_owner_is_known_after_the_first_run(store: Arc<dyn Storage>) {
+    let before = store.find_instance_owner(system()).await.expect("a read");
+    let world = World::named(Arc::clone(&store), "Globex", 2).await;
+    let still_nobody = store.find_instance_owner(system()).await.expect("a read");
+    let first = User {
+        instance_owner: true,
+        ..world.draft_user("Ida", skein_core::model::UserRole::Owner)
+    };
+
+    world.commit(writing(vec![Write::CreateUser(first.clone())])).await;
+
+    assert_eq!((before, still_nobody), (None, None));
+    assert_eq!(store.find_instance_owner(system()).await.expect("a read"), Some(first));
+}
+
+pub async fn a_sweep_removes_old_keys_and_parts_that_no_payload_names(store: Arc<dyn Storage>) {
+    let world = World::new(Arc::clone(&store)).await;
+    let named = NewPayload {
+        sha256: Sha256Hash::of(b"named"),
+        size_bytes: 5,
+        body: PayloadBody::Parts { count: 1 },
+        ..inline(&world, Bytes::new())
+    };
+    let part = |payload, body: &'static [u8]| Write::PutPayloadPart {
+        payload,
+        part: 0,
+        body: Bytes::from_static(body),
+    };
+    world
+        .commit(ChangeSet {
+            writes: vec![
+                part(named.id, b"named"),
+                Write::PutPayload(named.clone()),
+                part(world.payload_id(), b"unnamed"),
+            ],
+            idempotency: Some(IdempotencyRecord {
+                key: "key".to_owned(),
+                fingerprint: Sha256Hash::of(b"body"),
+                resource: Resource { kind: ResourceKind::Org, id: *world.org.id.as_uuid() },
+                created_at: world.clock.now(),
+            }),
+            ..ChangeSet::default()
+        })
+        .await;
+    let long_ago = Timestamp::from_millis(0);
+    let some_day = Timestamp::from_millis(i64::MAX);
+
+    let none = store.sweep(system(), long_ago).await.expect("a sweep");
+    let kept = store.find_idempotency(&world.as_owner(), "key").await.expect("a read");
+    let some = store.sweep(system(), some_day).await.expect("a sweep");
+    let again = store.sweep(system(), some_day).await.expect("a sweep");
+
+    assert!(kept.is_some());
+    assert_eq!((none, some, again), (0, 2, 0));
+    assert_eq!(store.find_idempotency(&world.as_owner(), "key").await.expect("a read"), None);
+    let body = store.payload_body(&world.as_owner(), named.id).await.expect("a body");
+    assert_eq!(body, "named");
+}
+
+pub async fn a_store_that_can_write_says_so(store: Arc<dyn Storage>) {
+    store.check(system()).await.expect("a store that can write");
+}
+
+fn system() -> SystemScope {
+    SystemScope::for_purpose("test")
+}
+
+fn pending(world: &World, turn: &Turn) -> PendingTurn {
+    let org: OrgId = world.org.id;
+    PendingTurn {
+        org,
+        session: turn.request.conversation,
+        turn: turn.id,
+        created_by: Scope::on_behalf_of(org, turn.created_by).user,
+        started_at: turn.started_at,
+    }
+}
