@@ -526,13 +526,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT t.org_id, s.id, t.id, t.created_by, t.started_at
     FROM turns t
     JOIN sessions s ON s.org_id = t.org_id AND s.log_id = t.log_id
-    WHERE t.status = 'pending'
-      AND (after_turn IS NULL OR (s.id, t.number) > (
-          SELECT ps.id, pt.number
-          FROM turns pt JOIN sessions ps ON ps.org_id = pt.org_id AND ps.log_id = pt.log_id
-          WHERE pt.id = after_turn
-      ))
-    ORDER BY s.id, t.number
+    WHERE t.status = 'pending' AND (after_turn IS NULL OR t.id > after_turn)
+    ORDER BY t.id
     LIMIT page_size
 $$;
 

@@ -101,7 +101,7 @@ macro_rules! contract_tests {
                 a_ticket_that_is_not_there_is_missing
             }
             system {
-                pending_turns_of_all_orgs_are_paged_by_session_and_number
+                pending_turns_of_all_orgs_are_paged_in_the_order_of_their_ids
                 paging_goes_on_after_a_turn_that_was_finished_meanwhile
                 agents_keep_their_ids_and_grow_a_version_with_each_change
                 agents_registered_by_many_at_once_are_the_same_agents

@@ -17,7 +17,9 @@ use tokio::task::JoinSet;
 use super::payloads::inline;
 use crate::{SeededIds, World, writing};
 
-pub async fn pending_turns_of_all_orgs_are_paged_by_session_and_number(store: Arc<dyn Storage>) {
+pub async fn pending_turns_of_all_orgs_are_paged_in_the_order_of_their_ids(
+    store: Arc<dyn Storage>,
+) {
     let acme = World::named(Arc::clone(&store), "Acme", 1).await;
     let globex = World::named(Arc::clone(&store), "Globex", 2).await;
     let mut expected = Vec::new();
@@ -31,7 +33,7 @@ pub async fn pending_turns_of_all_orgs_are_paged_by_session_and_number(store: Ar
             expected.extend([running, queued].map(|turn| pending(world, &turn)));
         }
     }
-    expected.sort_by_key(|turn| turn.session);
+    expected.sort_by_key(|turn| turn.turn);
 
     let mut seen: Vec<PendingTurn> = Vec::new();
     loop {

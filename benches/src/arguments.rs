@@ -1,0 +1,106 @@
+//! What to measure, and how much of it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "skein-bench",
+    about = "Measures Skein beside a program that writes the same rows"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the workloads and print a table.
+    Run(RunArguments),
+    /// Serve as the limit program, until the process is ended.
+    Limit(LimitArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitArguments {
+    /// A folder for its store.
+    #[arg(long)]
+    pub(crate) home: PathBuf,
+    /// How many chunks a streamed turn has.
+    #[arg(long)]
+    pub(crate) chunks: usize,
+    /// The page size of the store.
+    #[arg(long)]
+    pub(crate) page_bytes: u32,
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// One session, turn after turn; also its history (W3), memory (W6) and disk (W8).
+    W1,
+    /// Many sessions at once.
+    W2,
+    /// A session of many turns: does a turn's cost grow, and how quick are its newest messages.
+    Long,
+    /// The newest of many sessions.
+    W4,
+    /// Cold start on a store that exists.
+    W7,
+    /// One producer, many subscribers.
+    W9,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The release binary.
+    #[arg(long)]
+    pub(crate) skein: PathBuf,
+    /// Where stores are made. It must be on a disk: on a RAM disk a sync costs nothing.
+    #[arg(long)]
+    pub(crate) data: PathBuf,
+    /// Only these, separated by commas.
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub(crate) only: Vec<Workload>,
+    /// How often each measurement is repeated, Skein and limit in turn. The median counts.
+    #[arg(long, env = "SKEIN_BENCH_ROUNDS", default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// Turns of W1.
+    #[arg(long, env = "SKEIN_BENCH_TURNS", default_value_t = 1_000)]
+    pub(crate) turns: usize,
+    /// Sessions of W2.
+    #[arg(long, env = "SKEIN_BENCH_W2_SESSIONS", default_value_t = 32)]
+    pub(crate) w2_sessions: usize,
+    /// Turns of each session of W2.
+    #[arg(long, env = "SKEIN_BENCH_W2_TURNS", default_value_t = 50)]
+    pub(crate) w2_turns: usize,
+    /// Turns of the long session.
+    #[arg(long, env = "SKEIN_BENCH_LONG_TURNS", default_value_t = 10_000)]
+    pub(crate) long_turns: usize,
+    /// Sessions of W4.
+    #[arg(long, env = "SKEIN_BENCH_SESSIONS", default_value_t = 10_000)]
+    pub(crate) sessions: usize,
+    /// Chunks of W9, of 200 bytes each.
+    #[arg(long, env = "SKEIN_BENCH_CHUNKS", default_value_t = 1_000)]
+    pub(crate) chunks: usize,
+    /// Subscribers of W9.
+    #[arg(long, env = "SKEIN_BENCH_SUBSCRIBERS", default_value_t = 100)]
+    pub(crate) subscribers: usize,
+    /// A single measurement stops after this, with what it has.
+    #[arg(long, env = "SKEIN_BENCH_CAP_SECONDS", default_value_t = 60)]
+    pub(crate) cap_seconds: u64,
+    /// The page size of Skein's store, learnt from it so that the limit program has the same.
+    #[arg(skip)]
+    pub(crate) page_bytes: u32,
+}
+
+impl RunArguments {
+    pub(crate) fn wants(&self, workload: Workload) -> bool {
+        self.only.is_empty() || self.only.contains(&workload)
+    }
+
+    pub(crate) fn wants_any(&self, workloads: &[Workload]) -> bool {
+        workloads.iter().any(|workload| self.wants(*workload))
+    }
+}
