@@ -14,6 +14,7 @@ CREATE TABLE orgs (
     data_key_id BLOB,
     deleted_at  INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX orgs_by_name ON orgs (name);
 
 CREATE TABLE users (
     org_id         BLOB NOT NULL REFERENCES orgs (id),
