@@ -5,7 +5,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bytes::Bytes;
@@ -20,6 +23,26 @@ const RING_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct Feed {
     hot: Mutex<HashMap<LogId, Arc<HotLog>>>,
+    counters: Counters,
+}
+
+/// What became durable since this process started, for its operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub commits: u64,
+    pub events: u64,
+    pub turns_begun: u64,
+    pub turns_completed: u64,
+    pub turns_failed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    commits: AtomicU64,
+    events: AtomicU64,
+    turns_begun: AtomicU64,
+    turns_completed: AtomicU64,
+    turns_failed: AtomicU64,
 }
 
 /// Consecutive events of one log that became durable together.
@@ -83,6 +106,7 @@ impl Feed {
 
     /// Tells readers of events that have just become durable.
     pub fn publish(&self, events: &[Event]) {
+        self.counters.count(events);
         for batch in events.chunk_by(|a, b| a.log == b.log && a.seq + 1 == b.seq) {
             let Some(log) = batch.first().map(|event| event.log) else { continue };
             let Some(hot) = lock(&self.hot).get(&log).map(Arc::clone) else { continue };
@@ -90,10 +114,37 @@ impl Feed {
         }
     }
 
+    /// What was published so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            commits: self.counters.commits.load(Relaxed),
+            events: self.counters.events.load(Relaxed),
+            turns_begun: self.counters.turns_begun.load(Relaxed),
+            turns_completed: self.counters.turns_completed.load(Relaxed),
+            turns_failed: self.counters.turns_failed.load(Relaxed),
+        }
+    }
+
     /// Ends the readers of a log that no longer exists.
     pub fn close(&self, log: LogId) {
         if let Some(hot) = lock(&self.hot).remove(&log) {
             hot.newest.send_replace(Seq::MAX);
+        }
+    }
+}
+
+impl Counters {
+    fn count(&self, events: &[Event]) {
+        self.commits.fetch_add(1, Relaxed);
+        self.events.fetch_add(events.len() as u64, Relaxed);
+        for event in events {
+            if let EventBody::TurnStarted(_) = event.body {
+                self.turns_begun.fetch_add(1, Relaxed);
+            } else if let EventBody::TurnCompleted(_) = event.body {
+                self.turns_completed.fetch_add(1, Relaxed);
+            } else if let EventBody::TurnFailed(_) = event.body {
+                self.turns_failed.fetch_add(1, Relaxed);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     feed::{EventBatch, Subscription},
     model::{
         EventBody, Message, MessageContent, MessageId, PayloadId, PayloadMeta, Role, Scope, Seq,
-        SessionId, Timestamp, TurnId,
+        SessionId, Timestamp, Turn, TurnId,
     },
     platform::Platform,
     policy::access::{self, Action},
@@ -34,6 +34,14 @@ pub struct MessagesQuery {
     pub range: MessageRange,
     /// None: all of them.
     pub page: Option<MessagePage>,
+}
+
+/// What went into a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnContext {
+    pub turn: Turn,
+    /// The whole instruction, of which the turn has a summary.
+    pub instruction_bytes: u64,
 }
 
 /// A message that an agent is still writing.
@@ -78,6 +86,19 @@ impl History {
         found.ok_or(Error::NotFound { entity: "turn" })
     }
 
+    /// What the turn's agent was given.
+    pub async fn turn_context(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        turn: TurnId,
+    ) -> Result<TurnContext, Error> {
+        let turn = self.turn(scope, session, turn).await?.turn;
+        let instruction = self.platform.store.find_payload(scope, turn.request.instruction).await?;
+        let instruction_bytes = instruction.map_or(0, |payload| payload.size_bytes);
+        Ok(TurnContext { turn, instruction_bytes })
+    }
+
     /// The newest turn, whatever its status.
     pub async fn last_turn(&self, scope: &Scope, session: SessionId) -> Result<TurnRecord, Error> {
         let turns = self.turns(scope, session, TurnPage::Last, 1).await?;
@@ -103,6 +124,7 @@ impl History {
         query: MessagesQuery,
     ) -> Result<BoxStream<'static, Result<Vec<Message>, Error>>, Error> {
         let record = self.platform.session_for(scope, session, Action::Read).await?;
+        check_position(query.range.after, &record)?;
         Ok(self.messages_of(scope, &record, query))
     }
 
@@ -138,11 +160,8 @@ impl History {
         // Subscribed before the position is read, so that nothing falls between the two.
         let subscription = self.platform.feed.subscribe(record.session.log);
         let current = self.platform.session_for(scope, session, Action::Read).await?;
-        let last = current.log.last_seq;
-        let position = after.unwrap_or(last);
-        if position > last {
-            return Err(Error::InvalidCursor { cursor: position.to_string(), last });
-        }
+        let position = after.unwrap_or(current.log.last_seq);
+        check_position(position, &current)?;
         Ok(EventReader {
             platform: Arc::clone(&self.platform),
             scope: scope.clone(),
@@ -150,6 +169,32 @@ impl History {
             position,
             subscription,
         })
+    }
+
+    /// The position before a turn's first event.
+    pub async fn position_before(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        turn: TurnId,
+    ) -> Result<Seq, Error> {
+        let store = &self.platform.store;
+        let mut range = MessageRange { after: 0, before: None, since: None };
+        loop {
+            let page = MessagePage::Last(MESSAGE_PAGE);
+            let events = store.list_message_events(scope, session, range, page).await?;
+            // The first message of a turn is its instruction, right after `turn.created`.
+            if let Some(instruction) = events.iter().find(|event| {
+                event.turn == Some(turn)
+                    && matches!(event.body.closes_message(), Some((_, Role::User)))
+            }) {
+                return Ok(instruction.seq.saturating_sub(2));
+            }
+            let Some(first) = events.first() else {
+                return Err(Error::NotFound { entity: "turn" });
+            };
+            range.before = Some(first.seq);
+        }
     }
 
     /// A payload, for whoever may read a session that holds it.
@@ -204,6 +249,15 @@ impl EventReader {
         }
         new
     }
+}
+
+/// A position beyond the end was never handed out.
+fn check_position(position: Seq, record: &SessionRecord) -> Result<(), Error> {
+    let last = record.log.last_seq;
+    if position > last {
+        return Err(Error::InvalidCursor { cursor: position.to_string(), last });
+    }
+    Ok(())
 }
 
 /// Where a reading of messages stands.

@@ -135,13 +135,15 @@ impl Orchestrator {
         turn.request.model = command.model.clone().or(default_model);
         let staged = stage_instruction(&self.platform, scope, &turn, &command.instruction).await?;
         add_turn(&mut changes, &self.platform, &session, &turn, staged);
-        changes.expects.push(match start {
-            Start::Now => Expectation::LogIdle { log: session.log },
-            Start::Queued => Expectation::PendingTurnsBelow {
+        changes.expects.extend(match (&command.target, start) {
+            // A log that this change set opens holds nothing yet.
+            (Target::New(_), _) => None,
+            (Target::Session(_), Start::Now) => Some(Expectation::LogIdle { log: session.log }),
+            (Target::Session(_), Start::Queued) => Some(Expectation::PendingTurnsBelow {
                 log: session.log,
                 // The running turn is pending too, but does not wait.
                 below: self.platform.limits.queued_turns.saturating_add(1),
-            },
+            }),
         });
         let resource = Resource { kind: ResourceKind::Turn, id: *turn.id.as_uuid() };
         changes.idempotency = self.platform.idempotency_record(key, resource);

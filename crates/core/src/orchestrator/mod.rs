@@ -18,9 +18,13 @@ use crate::{
     Error,
     agents::Agents,
     intake::{ExecuteCommand, OnBusy, Target},
-    model::{FailureCode, Mode, Scope, SessionId, Turn, TurnFile, TurnId},
+    model::{FailureCode, Mode, Scope, SessionId, Turn, TurnId},
     platform::{IdempotencyKey, Platform},
-    policy::{access::Action, text::check_instruction},
+    policy::{
+        access::Action,
+        active_files::{self, ActiveFile},
+        text::{check_instruction, check_optional},
+    },
     ports::{ChangeSet, Committed, Expectation, TurnRecord},
 };
 
@@ -41,7 +45,7 @@ pub struct Orchestrator {
 #[derive(Debug, Clone, Default)]
 pub struct Rerun {
     pub instruction: Option<String>,
-    pub files: Vec<TurnFile>,
+    pub active_files: Vec<ActiveFile>,
     pub workspace_id: Option<String>,
     pub mode: Option<Mode>,
     pub on_busy: OnBusy,
@@ -71,10 +75,13 @@ impl Orchestrator {
         rerun: Rerun,
         key: Option<&IdempotencyKey>,
     ) -> Result<Accepted, Error> {
+        let limits = &self.platform.limits;
+        check_optional("workspaceId", rerun.workspace_id.as_deref(), limits.field_bytes)?;
+        let files = active_files::plan(rerun.active_files, limits.active_files)?;
         let old = self.turn(scope, session, turn, Action::RunTurn).await?.turn;
         let instruction = match rerun.instruction {
             Some(changed) => {
-                check_instruction(&changed, self.platform.limits.instruction_bytes)?;
+                check_instruction(&changed, limits.instruction_bytes)?;
                 changed
             }
             None => self.instruction_of(scope, &old).await?,
@@ -88,7 +95,7 @@ impl Orchestrator {
             repo: old.request.repo,
             language: old.request.language,
             scope_paths: old.request.scope_paths,
-            files: rerun.files,
+            files,
             on_busy: rerun.on_busy,
             rerun_of: Some(turn),
         };

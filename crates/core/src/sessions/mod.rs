@@ -4,6 +4,7 @@ mod changes;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tracing::instrument;
 
@@ -99,6 +100,9 @@ pub struct Sessions {
     orchestrator: Arc<Orchestrator>,
 }
 
+/// One attempt at a change. Boxed, because the future of an async closure is not known to be `Send`.
+type Decision<'a> = BoxFuture<'a, Result<(), Error>>;
+
 /// How a session is to end.
 enum Ending {
     Complete { busy: Busy, reason: Option<String> },
@@ -183,23 +187,26 @@ impl Sessions {
         edit: SessionEdit,
         revision: Option<u64>,
     ) -> Result<SessionRecord, Error> {
-        self.retry(scope, session, Action::Change, async |record: SessionRecord| {
-            let current = record.session.revision;
-            if revision.is_some_and(|wanted| wanted != current) {
-                return Err(Error::PreconditionFailed { revision: current });
-            }
-            let (profile, fields) = edit.apply(record.session.profile.clone());
-            if fields.is_empty() {
-                return Ok(());
-            }
-            check_profile(&self.platform, &profile)?;
-            let edited = record.session.clone().edit(profile, self.platform.now());
-            let mut changes = save(&record.session, &edited, self.platform.now());
-            let body = EventBody::SessionUpdated(SessionChange { fields, ..change(&edited) });
-            changes.events.push(event(&edited, edited.updated_at, body));
-            self.platform.commit(scope, changes).await.map(drop)
-        })
-        .await
+        let edit = &edit;
+        let decide = |record: SessionRecord| -> Decision<'_> {
+            Box::pin(async move {
+                let current = record.session.revision;
+                if revision.is_some_and(|wanted| wanted != current) {
+                    return Err(Error::PreconditionFailed { revision: current });
+                }
+                let (profile, fields) = edit.apply(record.session.profile.clone());
+                if fields.is_empty() {
+                    return Ok(());
+                }
+                check_profile(&self.platform, &profile)?;
+                let edited = record.session.clone().edit(profile, self.platform.now());
+                let mut changes = save(&record.session, &edited, self.platform.now());
+                let body = EventBody::SessionUpdated(SessionChange { fields, ..change(&edited) });
+                changes.events.push(event(&edited, edited.updated_at, body));
+                self.platform.commit(scope, changes).await.map(drop)
+            })
+        };
+        self.retry(scope, session, Action::Change, decide).await
     }
 
     /// Ends the session as its owner wanted. Completing it again changes nothing.
@@ -235,17 +242,19 @@ impl Sessions {
         busy: Busy,
     ) -> Result<SessionRecord, Error> {
         check_optional("reason", reason.as_deref(), self.platform.limits.field_bytes)?;
-        let reason = reason.unwrap_or_else(|| "user_requested".to_owned());
-        self.while_queue_waits(scope, session, async |record: SessionRecord| {
-            refuse_final(&record.session, "be suspended")?;
-            if record.session.state.name() == SessionStateName::Suspended {
-                return Err(Error::SessionSuspended);
-            }
-            self.clear_running(scope, &record, busy, FailureCode::Interrupted).await?;
-            let changes = self.suspension(&record, &reason)?;
-            self.platform.commit(scope, changes).await.map(drop)
-        })
-        .await
+        let reason = &reason.unwrap_or_else(|| "user_requested".to_owned());
+        let decide = |record: SessionRecord| -> Decision<'_> {
+            Box::pin(async move {
+                refuse_final(&record.session, "be suspended")?;
+                if record.session.state.name() == SessionStateName::Suspended {
+                    return Err(Error::SessionSuspended);
+                }
+                self.clear_running(scope, &record, busy, FailureCode::Interrupted).await?;
+                let changes = self.suspension(&record, reason)?;
+                self.platform.commit(scope, changes).await.map(drop)
+            })
+        };
+        self.while_queue_waits(scope, session, decide).await
     }
 
     /// Takes a suspended session up again, and with it the turns that waited.
@@ -256,8 +265,8 @@ impl Sessions {
         session: SessionId,
         interface: Option<Interface>,
     ) -> Result<SessionRecord, Error> {
-        let resumed = self
-            .retry(scope, session, Action::Change, async |record: SessionRecord| {
+        let decide = |record: SessionRecord| -> Decision<'_> {
+            Box::pin(async move {
                 refuse_final(&record.session, "be resumed")?;
                 if record.session.state.name() != SessionStateName::Suspended {
                     return Err(Error::SessionNotSuspended { state: record.session.state.name() });
@@ -265,7 +274,8 @@ impl Sessions {
                 let changes = resumption(&record.session, interface, self.platform.now())?.1;
                 self.platform.commit(scope, changes).await.map(drop)
             })
-            .await?;
+        };
+        let resumed = self.retry(scope, session, Action::Change, decide).await?;
         self.orchestrator.start_next(scope, session).await;
         Ok(resumed)
     }
@@ -294,27 +304,29 @@ impl Sessions {
         session: SessionId,
         ending: &Ending,
     ) -> Result<SessionRecord, Error> {
-        self.while_queue_waits(scope, session, async |record: SessionRecord| {
-            if record.session.state.name().is_final() {
-                return ending.accepts_final(&record.session);
-            }
-            let (busy, code) = match ending {
-                Ending::Complete { busy, .. } => (*busy, FailureCode::Interrupted),
-                Ending::Cancel { .. } => (Busy::Interrupt, FailureCode::Cancelled),
-            };
-            self.clear_running(scope, &record, busy, code).await?;
-            let queued = self.platform.store.list_pending_turns(scope, session).await?;
-            if busy == Busy::Refuse && !queued.is_empty() {
-                return Err(Error::TurnInProgress { turn: queued.first().map(|turn| turn.id) });
-            }
-            let (changes, failed) = self.ending(&record, ending, queued, code)?;
-            let committed = self.platform.commit(scope, changes).await?;
-            for turn in failed {
-                self.orchestrator.tell_waiting(turn, &committed);
-            }
-            Ok(())
-        })
-        .await
+        let decide = |record: SessionRecord| -> Decision<'_> {
+            Box::pin(async move {
+                if record.session.state.name().is_final() {
+                    return ending.accepts_final(&record.session);
+                }
+                let (busy, code) = match ending {
+                    Ending::Complete { busy, .. } => (*busy, FailureCode::Interrupted),
+                    Ending::Cancel { .. } => (Busy::Interrupt, FailureCode::Cancelled),
+                };
+                self.clear_running(scope, &record, busy, code).await?;
+                let queued = self.platform.store.list_pending_turns(scope, session).await?;
+                if busy == Busy::Refuse && !queued.is_empty() {
+                    return Err(Error::TurnInProgress { turn: queued.first().map(|turn| turn.id) });
+                }
+                let (changes, failed) = self.ending(&record, ending, queued, code)?;
+                let committed = self.platform.commit(scope, changes).await?;
+                for turn in failed {
+                    self.orchestrator.tell_waiting(turn, &committed);
+                }
+                Ok(())
+            })
+        };
+        self.while_queue_waits(scope, session, decide).await
     }
 
     /// Interrupts the running turn and waits for its end, or refuses while one runs.
@@ -392,11 +404,11 @@ impl Sessions {
     }
 
     /// As [`Self::retry`], while no queued turn starts. If the session goes on after all, so does its queue.
-    async fn while_queue_waits(
-        &self,
-        scope: &Scope,
+    async fn while_queue_waits<'a>(
+        &'a self,
+        scope: &'a Scope,
         session: SessionId,
-        decide: impl AsyncFn(SessionRecord) -> Result<(), Error>,
+        decide: impl Fn(SessionRecord) -> Decision<'a> + Send + Sync,
     ) -> Result<SessionRecord, Error> {
         let hold = self.orchestrator.hold_queue(session);
         let changed = self.retry(scope, session, Action::Change, decide).await;
@@ -406,12 +418,12 @@ impl Sessions {
     }
 
     /// Loads, decides and commits, again when somebody else was faster; returns the session as it is then.
-    async fn retry(
-        &self,
-        scope: &Scope,
+    async fn retry<'a>(
+        &'a self,
+        scope: &'a Scope,
         session: SessionId,
         action: Action,
-        decide: impl AsyncFn(SessionRecord) -> Result<(), Error>,
+        decide: impl Fn(SessionRecord) -> Decision<'a> + Send + Sync,
     ) -> Result<SessionRecord, Error> {
         let mut lost = Error::NotFound { entity: "session" };
         for _ in 0..RACE_ATTEMPTS {

@@ -14,6 +14,7 @@ CREATE TABLE orgs (
     data_key_id BLOB,
     deleted_at  INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX orgs_by_name ON orgs (name);
 
 CREATE TABLE users (
     org_id         BLOB NOT NULL REFERENCES orgs (id),
@@ -362,7 +363,6 @@ CREATE UNIQUE INDEX turns_by_number ON turns (log_id, number);
 CREATE UNIQUE INDEX turns_running ON turns (log_id)
     WHERE status = 'pending' AND started_at IS NOT NULL;
 CREATE INDEX turns_pending ON turns (log_id, number) WHERE status = 'pending';
-CREATE INDEX turns_to_recover ON turns (id) WHERE status = 'pending';
 CREATE INDEX turns_of_node ON turns (node_id) WHERE status = 'pending' AND node_id IS NOT NULL;
 
 CREATE TRIGGER turns_leave_pending_once BEFORE UPDATE ON turns WHEN OLD.status <> 'pending' BEGIN
@@ -430,7 +430,7 @@ CREATE TABLE payloads (
     body       BLOB,
     PRIMARY KEY (org_id, id),
     FOREIGN KEY (org_id, log_id) REFERENCES logs (org_id, id) DEFERRABLE INITIALLY DEFERRED
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX payloads_by_log ON payloads (log_id);
 
 -- Parts come before the payload that names them, so nothing refers to it here.

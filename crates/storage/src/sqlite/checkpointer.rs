@@ -12,12 +12,8 @@ use super::{connection::PAGE_BYTES, queue::Lanes};
 /// The log is copied each time it has grown by this.
 const STEP_PAGES: u32 = 4 * 1024 * 1024 / PAGE_BYTES;
 
-/// Under steady load the log is never quite copied and so never starts again from its beginning.
-/// From here on the writer is held for the last pages, a few milliseconds.
-const HOLD_PAGES: u32 = 16 * 1024 * 1024 / PAGE_BYTES;
-
 /// When nobody has written for this long, the log is emptied: a small directory and a quick next start.
-const IDLE: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_millis(500);
 
 /// What the writer tells the checkpointer.
 pub(super) struct WalSignal {
@@ -40,7 +36,6 @@ struct WalState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Copy,
-    CopyWhileHeld,
     Empty,
     Stop,
 }
@@ -81,8 +76,7 @@ impl WalSignal {
             }
             if state.wants_copy() {
                 state.copied_at = state.pages;
-                let must_hold = state.pages >= HOLD_PAGES;
-                return if must_hold { Task::CopyWhileHeld } else { Task::Copy };
+                return Task::Copy;
             }
             if state.commits == 0 {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -116,8 +110,9 @@ impl WalState {
 pub(super) fn run(connection: &Connection, signal: &WalSignal, lanes: &Lanes) {
     loop {
         match signal.next_task() {
-            Task::Copy => checkpoint(connection, CheckpointMode::PASSIVE),
-            Task::CopyWhileHeld => {
+            // What is written meanwhile is copied while the writer is held, a few pages: only a log that is
+            // copied to its end starts again from its beginning, and under steady load it never would be.
+            Task::Copy => {
                 checkpoint(connection, CheckpointMode::PASSIVE);
                 lanes.hold_writer(|| checkpoint(connection, CheckpointMode::PASSIVE));
             }

@@ -4,7 +4,8 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, functions::FunctionFlags};
 
-/// Rows of about 2 KB are usual; larger pages waste less of their end.
+/// Rows of about 2 KB are usual, and larger pages waste less of their end: 6.7 KB a turn where pages of 4 KB take
+/// 7.7 KB. The price is a longer write-ahead log, and commits that are somewhat slower.
 pub(super) const PAGE_BYTES: u32 = 8_192;
 
 /// Only another process can make us wait, for example a backup.

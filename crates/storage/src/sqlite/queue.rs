@@ -161,6 +161,13 @@ impl Lanes {
         drop(orphans);
     }
 
+    /// Jobs that wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        let state = self.lock();
+        state.interactive.len() + state.bulk.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -42,11 +42,23 @@ fn page(
     scope: &Scope,
     query: &SessionQuery,
 ) -> Result<Vec<SessionSort>, Fault> {
+    let (text, sql) = page_statement(scope, query);
+    let mut statement = connection.prepare_cached(&text)?;
+    let rows = statement.query_map(params_from_iter(&sql.parameters), |row| {
+        Ok(SessionSort {
+            created_at: Timestamp::from_millis(row.get(0)?),
+            id: SessionId::from_uuid(Uuid::from_bytes(row.get(1)?)),
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// UNION merges the sorted scans row by row and drops what two of them found.
+fn page_statement(scope: &Scope, query: &SessionQuery) -> (String, Sql) {
     let mut sql = Sql::default();
     let scans = Scans::new(scope, query, &mut sql);
     let from =
         query.from.map(|from| (sql.bind(from.created_at.as_millis()), sql.bind(*key(&from.id))));
-    // UNION merges the sorted scans row by row and drops what two of them found.
     let arms = scans.arms.iter().map(|arm| {
         let position = from.as_ref().map_or_else(String::new, |(at, id)| {
             format!(" AND ({0}.created_at, {0}.{1}) < ({at}, {id})", arm.alias, arm.id_column)
@@ -59,15 +71,8 @@ fn page(
     let arms = arms.collect::<Vec<_>>().join(" UNION ");
     let limit = sql.bind(int(u64::from(query.limit) + 1));
     let offset = sql.bind(int(query.offset));
-    let text = format!("{arms} ORDER BY created_at DESC, id DESC LIMIT {limit} OFFSET {offset}");
-    let mut statement = connection.prepare_cached(&text)?;
-    let rows = statement.query_map(params_from_iter(&sql.parameters), |row| {
-        Ok(SessionSort {
-            created_at: Timestamp::from_millis(row.get(0)?),
-            id: SessionId::from_uuid(Uuid::from_bytes(row.get(1)?)),
-        })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let order = format!("ORDER BY created_at DESC, id DESC LIMIT {limit} OFFSET {offset}");
+    (format!("{arms} {order}"), sql)
 }
 
 /// Exact. Where only states are asked for, kept counters answer; else the matching rows are counted.
@@ -267,4 +272,56 @@ fn readable_by(user: UserId, org: &str, sql: &mut Sql) -> String {
         "EXISTS (SELECT 1 FROM session_access v
              WHERE v.org_id = {org} AND v.principal IN ({user}, {everyone}) AND v.session_id = s.id)"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use skein_core::model::{Interface, OrgId, RepoId};
+
+    use super::*;
+    use crate::sqlite::{connection, migrate};
+
+    #[test]
+    fn a_page_is_read_from_indexes_in_their_order_and_never_sorted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("skein.db");
+        migrate::up(&path, &skein_testkit::StoppedClock::default()).unwrap();
+        let connection = connection::open_reader(&path).unwrap();
+        let user = UserId::from_uuid(Uuid::from_u128(2));
+        let scope = Scope::on_behalf_of(OrgId::from_uuid(Uuid::from_u128(1)), user);
+        let from = SessionSort {
+            created_at: Timestamp::from_millis(9),
+            id: SessionId::from_uuid(Uuid::from_u128(3)),
+        };
+        let filters = [
+            SessionFilter::default(),
+            SessionFilter { states: vec![SessionStateName::Active], ..SessionFilter::default() },
+            SessionFilter { interface: Some(Interface::Cli), ..SessionFilter::default() },
+            SessionFilter {
+                repo: Some(RepoId::from_uuid(Uuid::from_u128(4))),
+                ..SessionFilter::default()
+            },
+            SessionFilter { user: Some(user), ..SessionFilter::default() },
+        ];
+
+        for filter in filters {
+            for visibility in [Visibility::WholeOrg, Visibility::ReadableBy(user)] {
+                for from in [None, Some(from)] {
+                    let filter = filter.clone();
+                    let query = SessionQuery { visibility, filter, from, offset: 0, limit: 20 };
+                    let (text, sql) = page_statement(&scope, &query);
+                    let mut plan =
+                        connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+                    let steps: Vec<String> = plan
+                        .query_map(params_from_iter(&sql.parameters), |row| row.get(3))
+                        .unwrap()
+                        .collect::<Result<_, _>>()
+                        .unwrap();
+
+                    let is_sorted = steps.iter().any(|step| step.contains("TEMP B-TREE"));
+                    assert!(!is_sorted, "{query:?}: {steps:#?}");
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,3 @@
+//! One call from instruction to answer.
+
+pub(crate) mod execute;

@@ -1,0 +1,3 @@
+//! Full texts and raw bodies.
+
+pub(crate) mod get;

@@ -1,0 +1,3 @@
+//! People.
+
+pub(crate) mod sessions;

@@ -1,0 +1,217 @@
+//! `skein doctor`: looks at everything that a Skein stands on, and changes nothing.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Context, Format, migrate};
+use crate::{
+    config::{Config, Flags},
+    failure::{Exit, Failure},
+    home::{Holder, LockState},
+    output, transport,
+};
+
+const MEBIBYTE: u64 = 1024 * 1024;
+const LITTLE_SPACE: u64 = 1024 * MEBIBYTE;
+const NO_SPACE: u64 = 64 * MEBIBYTE;
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    detail: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Warn,
+    Broken,
+}
+
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    let mut checks = check_config(context);
+    if context.home.path().is_dir() {
+        checks.push(check_directory(context));
+        checks.push(check_token(context));
+        checks.push(check_lock(context).await);
+        checks.push(check_schema(context));
+        checks.push(check_space(context.home.path()));
+    } else {
+        let detail = format!("{} does not exist yet", context.home.path().display());
+        checks.push(Check::warn("home", detail, "skein serve makes it"));
+    }
+    print(context, &checks)?;
+    match checks.iter().filter(|check| check.state == State::Broken).count() {
+        0 => Ok(()),
+        1 => Err(Failure::new(Exit::Failed, "one thing is broken")),
+        count => Err(Failure::new(Exit::Failed, format!("{count} things are broken"))),
+    }
+}
+
+fn check_config(context: &Context) -> Vec<Check> {
+    let loaded = Config::load(context.home.path(), &context.environment, &Flags::default());
+    let config = match loaded.and_then(|config| config.check().map(|()| config)) {
+        Ok(config) => config,
+        Err(problem) => {
+            let remedy = problem.hint.clone().unwrap_or_else(|| "correct the setting".to_owned());
+            return vec![Check::broken("config", problem.to_string(), remedy)];
+        }
+    };
+    let file = match config.file.exists() {
+        true => config.file.display().to_string(),
+        false => "built-in settings; there is no config.toml".to_owned(),
+    };
+    let mut checks = vec![Check::ok("config", file)];
+    for section in config.unused_sections() {
+        let detail = format!("[{section}] is not used by this version");
+        checks.push(Check::warn("config", detail, "it may stay for a later one"));
+    }
+    checks
+}
+
+fn check_directory(context: &Context) -> Check {
+    let path = context.home.path();
+    match fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777) {
+        Ok(mode) if mode & 0o077 == 0 => Check::ok("home", path.display().to_string()),
+        Ok(mode) => {
+            let detail = format!("{} is open to others (mode {mode:o})", path.display());
+            Check::warn("home", detail, format!("chmod 700 {}", path.display()))
+        }
+        Err(error) => Check::broken("home", error.to_string(), "check who owns the directory"),
+    }
+}
+
+fn check_token(context: &Context) -> Check {
+    let file = context.home.token_file();
+    let place = file.display();
+    let Ok(metadata) = fs::metadata(&file) else {
+        let detail = format!("{place} is not there");
+        return Check::warn("token", detail, "start the server: it leaves a new token there");
+    };
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let detail = format!("{place} can be read by others (mode {mode:o})");
+        let remedy = format!("chmod 600 {place}; if others use this machine, revoke the token too");
+        return Check::broken("token", detail, remedy);
+    }
+    match context.home.read_token() {
+        Ok(Some(_)) => Check::ok("token", place.to_string()),
+        Ok(None) => Check::warn(
+            "token",
+            format!("{place} is empty"),
+            "remove it and restart the server: it leaves a new token there",
+        ),
+        Err(error) => Check::broken("token", format!("{place}: {error}"), "check who owns it"),
+    }
+}
+
+async fn check_lock(context: &Context) -> Check {
+    let holder = match context.home.lock_state() {
+        Ok(LockState::Free) => return Check::ok("server", "none is running".to_owned()),
+        Ok(LockState::Held(holder)) => holder,
+        Err(error) => {
+            return Check::broken("server", error.to_string(), "check who owns the lock file");
+        }
+    };
+    let pid = holder.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+    let Holder { url: Some(url), .. } = holder else {
+        let detail = format!("process {pid} works on this home and is no server (yet)");
+        return Check::warn("server", detail, "look again when it has ended");
+    };
+    match transport::is_ready(&url).await {
+        Ok(true) => Check::ok("server", format!("{url} is ready, process {pid}")),
+        Ok(false) => Check::warn(
+            "server",
+            format!("{url} answers, but takes no work, process {pid}"),
+            "it may be shutting down, or its disk may be full: see its log",
+        ),
+        Err(error) => Check::broken(
+            "server",
+            format!("{url} does not answer, process {pid}: {}", error.without_url()),
+            format!("if it hangs, end process {pid} and start the server again"),
+        ),
+    }
+}
+
+fn check_schema(context: &Context) -> Check {
+    let status = match migrate::status(&context.home) {
+        Ok(status) => status,
+        Err(failure) => {
+            let causes = failure.causes().join(": ");
+            let remedy = failure.hint.unwrap_or_else(|| "restore the database file".to_owned());
+            return Check::broken("schema", causes, remedy);
+        }
+    };
+    let newest = skein_storage::migrations::newest(skein_storage::sqlite::migrate::MIGRATIONS);
+    let applied = status.iter().filter(|step| step.applied_at.is_some());
+    let current = applied.map(|step| step.version).max().unwrap_or_default();
+    match current.cmp(&newest) {
+        std::cmp::Ordering::Equal => Check::ok("schema", format!("version {current}")),
+        std::cmp::Ordering::Less => Check::warn(
+            "schema",
+            format!("version {current}; this program wants {newest}"),
+            "skein migrate up, or start the server: it does the same",
+        ),
+        std::cmp::Ordering::Greater => Check::broken(
+            "schema",
+            format!("version {current}; this program knows only {newest}"),
+            format!("use the newer skein, or let it go back: skein migrate down --to {newest}"),
+        ),
+    }
+}
+
+fn check_space(path: &Path) -> Check {
+    let free = match rustix::fs::statvfs(path) {
+        Ok(space) => space.f_bavail.saturating_mul(space.f_frsize),
+        Err(error) => {
+            return Check::broken("disk", error.to_string(), "check the disk of the home");
+        }
+    };
+    let detail = format!("{} MiB are free", free / MEBIBYTE);
+    match free {
+        0..NO_SPACE => Check::broken("disk", detail, "free some space"),
+        NO_SPACE..LITTLE_SPACE => Check::warn("disk", detail, "free some space soon"),
+        LITTLE_SPACE.. => Check::ok("disk", detail),
+    }
+}
+
+impl Check {
+    fn ok(name: &'static str, detail: String) -> Self {
+        Self { name, state: State::Ok, detail, remedy: None }
+    }
+
+    fn warn(name: &'static str, detail: String, remedy: impl Into<String>) -> Self {
+        Self { name, state: State::Warn, detail, remedy: Some(remedy.into()) }
+    }
+
+    fn broken(name: &'static str, detail: String, remedy: impl Into<String>) -> Self {
+        Self { name, state: State::Broken, detail, remedy: Some(remedy.into()) }
+    }
+}
+
+fn print(context: &Context, checks: &[Check]) -> Result<(), Failure> {
+    match context.format {
+        Format::Json => output::line(&json!({"checks": checks}).to_string()),
+        Format::Text => {
+            let row = |check: &Check| {
+                let state = match check.state {
+                    State::Ok => "ok",
+                    State::Warn => "warn",
+                    State::Broken => "broken",
+                };
+                let remedy = check.remedy.clone().unwrap_or_default();
+                vec![state.to_owned(), check.name.to_owned(), check.detail.clone(), remedy]
+            };
+            let rows: Vec<_> = checks.iter().map(row).collect();
+            output::table(&["state", "what", "found", "to do"], &rows)
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `skein serve` and `skein up`: from settings to a server that is ready, and to a clean end.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+use skein_core::{
+    model::{SystemScope, Timestamp},
+    ports::Clock,
+    recovery,
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Context, Format};
+use crate::{
+    cli::Listen,
+    config::{Config, Flags},
+    failure::{Exit, Failure},
+    output,
+    system::System,
+    telemetry,
+    wiring::Instance,
+};
+
+/// Connections that do not end by themselves once the streams have been closed get this long.
+const CONNECTIONS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Leftovers are removed soon after the start, then every hour.
+const FIRST_SWEEP: Duration = Duration::from_secs(60);
+const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Idempotency keys are promised for a day.
+const SWEEP_AGE: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// What is said when the server is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Greeting {
+    Short,
+    /// For people who have just typed `skein`.
+    Banner,
+}
+
+pub(super) async fn run(
+    context: &Context,
+    listen: Listen,
+    greeting: Greeting,
+) -> Result<(), Failure> {
+    let config = context.load_config_with(&Flags { listen: listen.listen })?;
+    telemetry::start(&config.settings, context.environment.get("SKEIN_LOG"))?;
+    // From here on a signal ends the server in order.
+    let mut signals = Signals::new()?;
+    let lock = context.home.lock_alone().await?;
+    let listener = bind(&config).await?;
+    let instance = Instance::open(&context.home, &config).await?;
+    let recovered = instance.recover().await?;
+
+    let url = url_of(&listener)?;
+    let tasks = TaskTracker::new();
+    let stop = CancellationToken::new();
+    let mut serving = tasks.spawn(instance.serve(listener, stop.clone()));
+    let announced = lock.announce(&url);
+    announced.map_err(|error| {
+        Failure::new(Exit::Unavailable, "cannot tell clients where the server is").because(error)
+    })?;
+    greet(context, &url, greeting)?;
+    let orchestrator = Arc::clone(&instance.orchestrator);
+    tasks.spawn(async move { recovery::start_queued(&orchestrator, recovered).await });
+    tasks.spawn(stop.clone().run_until_cancelled_owned(sweep(instance.platform_handle())));
+    tasks.close();
+
+    let ended = tokio::select! {
+        () = signals.next() => Ok(()),
+        served = &mut serving => Err(Failure::new(Exit::Unavailable, format!("the server stopped: {served:?}"))),
+    };
+    tracing::info!("shutting down; running turns may finish");
+    let draining = drain(&instance, &config, &stop, &tasks);
+    tokio::select! {
+        () = draining => {}
+        () = signals.next() => {
+            tracing::warn!("stopped at once; unfinished turns are recovered at the next start");
+            return Err(Failure::interrupted());
+        }
+    }
+    drop(lock);
+    ended
+}
+
+/// No new turns, time for the running ones, then the streams, the connections and the store.
+async fn drain(
+    instance: &Instance,
+    config: &Config,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) {
+    instance.begin_drain();
+    let allowed = Duration::from_secs(config.settings.server.drain_seconds);
+    if tokio::time::timeout(allowed, instance.orchestrator.drain()).await.is_err() {
+        tracing::warn!("some turns were still running; they are recovered at the next start");
+    }
+    stop.cancel();
+    if tokio::time::timeout(CONNECTIONS_TIMEOUT, tasks.wait()).await.is_err() {
+        tracing::warn!("some connections were cut");
+    }
+    instance.close_store().await;
+    tracing::info!("stopped");
+}
+
+async fn bind(config: &Config) -> Result<TcpListener, Failure> {
+    let listen = &config.settings.server.listen;
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let exit = match error.kind() {
+            std::io::ErrorKind::AddrInUse => Exit::Conflict,
+            _ => Exit::Unavailable,
+        };
+        Failure::new(exit, format!("cannot listen on {listen}"))
+            .because(error)
+            .hint("name another address with --listen; port 0 takes a free one")
+    })?;
+    if listener.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
+        tracing::warn!(%listen, "other machines can reach this server; traffic is not encrypted");
+    }
+    Ok(listener)
+}
+
+/// An address that a client on this machine can use.
+fn url_of(listener: &TcpListener) -> Result<String, Failure> {
+    let mut address = listener.local_addr().map_err(|error| {
+        Failure::new(Exit::Unavailable, "the address of the server is not known").because(error)
+    })?;
+    if address.ip().is_unspecified() {
+        match address {
+            std::net::SocketAddr::V4(_) => address.set_ip(std::net::Ipv4Addr::LOCALHOST.into()),
+            std::net::SocketAddr::V6(_) => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
+        }
+    }
+    Ok(format!("http://{address}"))
+}
+
+fn greet(context: &Context, url: &str, greeting: Greeting) -> Result<(), Failure> {
+    let token_file = context.home.token_file();
+    if context.format == Format::Json {
+        let ready = json!({"url": url, "tokenFile": token_file, "pid": std::process::id()});
+        return output::line(&ready.to_string());
+    }
+    let token_file = token_file.display();
+    output::note(&format!("Skein is ready at {url}"));
+    output::note(&format!("The owner's token is in {token_file}"));
+    if greeting == Greeting::Banner {
+        output::note(&format!(
+            "\nTry this in another terminal:\n\n  curl -s {url}/api/ai/agent/execute \\\n    -H \"authorization: Bearer $(cat '{token_file}')\" \\\n    -H 'content-type: application/json' -d '{{\"instruction\":\"Hello, Skein\"}}'\n\nthen: skein session list\n\nThe API is described at {url}/docs. Ctrl-C stops."
+        ));
+    }
+    Ok(())
+}
+
+/// Removes what nobody needs any more, again and again.
+async fn sweep(platform: Arc<skein_core::platform::Platform>) {
+    let start = tokio::time::Instant::now() + FIRST_SWEEP;
+    let mut due = tokio::time::interval_at(start, SWEEP_EVERY);
+    loop {
+        due.tick().await;
+        let age = i64::try_from(SWEEP_AGE.as_millis()).unwrap_or(i64::MAX);
+        let before = Timestamp::from_millis(System.now().as_millis().saturating_sub(age));
+        match platform.store.sweep(SystemScope::for_purpose("sweep"), before).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::info!(removed, "swept"),
+            Err(error) => tracing::warn!(%error, "the sweep failed and will be repeated"),
+        }
+    }
+}
+
+/// The signals that ask for an end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Exit::Unavailable, "signals cannot be received").because(error)
+            })
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

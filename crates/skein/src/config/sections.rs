@@ -1,0 +1,253 @@
+//! The sections of `config.toml` and their defaults. Names that are not listed here are refused.
+
+use std::collections::BTreeMap;
+
+use figment::value::Value;
+use serde::{Deserialize, Serialize};
+use skein_core::platform;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    pub(crate) server: Server,
+    pub(crate) store: Store,
+    pub(crate) payloads: Payloads,
+    pub(crate) sessions: Sessions,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+    pub(crate) agents: BTreeMap<String, AgentSettings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) redis: Option<Redis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retrieval: Option<Retrieval>,
+    pub(crate) workspace: Workspace,
+    pub(crate) providers: BTreeMap<String, Provider>,
+    pub(crate) budgets: BTreeMap<String, Value>,
+}
+
+/// Where and how the server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Server {
+    /// Address and port; loopback unless somebody says otherwise.
+    pub(crate) listen: String,
+    /// Host names beside loopback ones and the address itself that requests may be made to.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Origins beside the server's own that pages may come from, as `https://name[:port]`.
+    pub(crate) allowed_origins: Vec<String>,
+    /// How long running turns may go on after the server was asked to stop.
+    pub(crate) drain_seconds: u64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7534".to_owned(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            drain_seconds: 25,
+        }
+    }
+}
+
+/// Where sessions are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Store {
+    pub(crate) url: String,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { url: "sqlite".to_owned() }
+    }
+}
+
+/// Where full texts are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Payloads {
+    pub(crate) url: String,
+}
+
+impl Default for Payloads {
+    fn default() -> Self {
+        Self { url: "db".to_owned() }
+    }
+}
+
+/// How sessions live.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Sessions {
+    /// Answers when a request names no agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) default_agent: Option<String>,
+    pub(crate) max_active_agents: u32,
+    pub(crate) idle_timeout_minutes: f64,
+    pub(crate) chain_days: u32,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self {
+            default_agent: None,
+            max_active_agents: 5,
+            idle_timeout_minutes: 30.0,
+            chain_days: 30,
+        }
+    }
+}
+
+/// Bounds on what callers may send and hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    pub(crate) request_body_bytes: usize,
+    pub(crate) instruction_bytes: usize,
+    pub(crate) active_files: usize,
+    pub(crate) queued_turns: u32,
+    pub(crate) streams_per_user: usize,
+    /// Name, description and the like.
+    pub(crate) field_bytes: usize,
+    pub(crate) metadata_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let core = platform::Limits::default();
+        Self {
+            request_body_bytes: 32 * 1024 * 1024,
+            instruction_bytes: core.instruction_bytes,
+            active_files: core.active_files,
+            queued_turns: core.queued_turns,
+            streams_per_user: 1_000,
+            field_bytes: core.field_bytes,
+            metadata_bytes: core.metadata_bytes,
+        }
+    }
+}
+
+/// What is written to stderr.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// As in `RUST_LOG`; the variable `SKEIN_LOG` is stronger.
+    pub(crate) filter: String,
+    pub(crate) format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let filter = "warn,skein=info,skein_core=info,skein_server=info,skein_storage=info";
+        Self { filter: filter.to_owned(), format: LogFormat::Text }
+    }
+}
+
+/// One line per record, for people or for machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A configured agent. Which settings matter depends on the runtime.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AgentSettings {
+    /// May be left out for agents that exist without configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) runtime: Option<Runtime>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reply_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chunks: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chunk_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) coalesce: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) provider: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) command: Vec<String>,
+    /// Values here are secrets.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) permissions: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) read_paths: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) home: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) network: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) confinement: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_minutes: Option<f64>,
+}
+
+/// What runs an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Runtime {
+    Echo,
+    Local,
+    Responses,
+    Acp,
+}
+
+impl Runtime {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Echo => "echo",
+            Self::Local => "local",
+            Self::Responses => "responses",
+            Self::Acp => "acp",
+        }
+    }
+}
+
+/// Wake-ups between several nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Redis {
+    pub(crate) url: String,
+}
+
+/// Where passages are searched.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Retrieval {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) embeddings: BTreeMap<String, Value>,
+}
+
+/// Where repositories may be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Workspace {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<String>,
+}
+
+/// A model provider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Provider {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base_url: Option<String>,
+    /// The name of the variable that holds the key, never the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_env: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chain: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) background: Option<String>,
+}

@@ -1,0 +1,184 @@
+//! The file: its schema, its guards, its size, and that it is whole after it was closed.
+
+use std::{path::Path, sync::Arc};
+
+use rusqlite::Connection;
+use skein_core::{
+    model::{SystemScope, Timestamp},
+    ports::{ChangeSet, StoreError},
+};
+use skein_testkit::StoppedClock;
+
+use super::{
+    super::{OpenError, SqliteOptions, SqliteStore, migrate, rows::key},
+    Home,
+};
+use crate::migrations::{MigrateError, MigrationStatus};
+
+fn open(path: &Path) -> Result<SqliteStore, OpenError> {
+    SqliteStore::open(path, SqliteOptions::default(), Arc::new(StoppedClock::default()))
+}
+
+fn tables(path: &Path) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    let mut statement = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+        .unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn the_schema_goes_up_and_down_and_up_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("skein.db");
+    let clock = StoppedClock::at(Timestamp::from_millis(5));
+    let status =
+        |applied_at| vec![MigrationStatus { version: 1, name: "0001_init".to_owned(), applied_at }];
+
+    assert_eq!(migrate::status(&path).unwrap(), status(None));
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 1);
+    let all = tables(&path);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 0);
+    assert_eq!(migrate::status(&path).unwrap(), status(Some(Timestamp::from_millis(5))));
+    assert_eq!(migrate::down(&path, 0).unwrap().len(), 1);
+    assert_eq!(tables(&path), ["schema_migrations"]);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 1);
+
+    assert_eq!(tables(&path), all);
+    open(&path).unwrap();
+}
+
+#[test]
+fn a_schema_that_is_older_newer_or_changed_is_not_opened() {
+    let home = Home::new();
+    home.store.close();
+    let change = |sql: &str| Connection::open(home.path()).unwrap().execute_batch(sql).unwrap();
+    let refusal = || match open(&home.path()) {
+        Err(OpenError::Schema(error)) => error,
+        other => panic!("{:?}", other.err()),
+    };
+
+    change("INSERT INTO schema_migrations VALUES (2, '0002_later', zeroblob(32), 0)");
+    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 2, known: 1 }));
+    change("DELETE FROM schema_migrations WHERE version = 2");
+    open(&home.path()).unwrap();
+    change("UPDATE schema_migrations SET checksum = zeroblob(32)");
+    assert!(matches!(refusal(), MigrateError::ChangedMigration { version: 1, .. }));
+    change("DELETE FROM schema_migrations");
+    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 1 }));
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_old_schema() {
+    let home = Home::new();
+    home.store.close();
+    let before = tables(&home.path());
+    let broken = [
+        migrate::MIGRATIONS[0],
+        crate::migrations::Migration {
+            version: 2,
+            name: "0002_broken",
+            up: "CREATE TABLE half (n INTEGER); CREATE TABLE half (n INTEGER);",
+            down: "",
+        },
+    ];
+
+    let mut connection = Connection::open(home.path()).unwrap();
+    let failed = migrate::up_on(&mut connection, &broken, &StoppedClock::default());
+
+    assert!(matches!(failed, Err(MigrateError::Engine(_))));
+    assert_eq!(tables(&home.path()), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_never_to_change_cannot_be_changed() {
+    let home = Home::new();
+    let world = home.world().await;
+    world.finish(&world.running_turn().await).await;
+    let statements = [
+        "UPDATE events SET at = 0",
+        "DELETE FROM events",
+        "UPDATE turns SET errors = x'00'",
+        "UPDATE audit SET action = 'nothing'",
+        "UPDATE audit SET chain_no = 7",
+        "DELETE FROM audit",
+        "DELETE FROM logs",
+    ];
+
+    for statement in statements {
+        let refused = home.execute(statement, []).await;
+
+        assert!(refused.is_err(), "{statement}");
+    }
+    assert_eq!(world.log(world.session.id).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_audit_row_breaks_the_chain() {
+    let home = Home::new();
+    let world = home.world().await;
+    for _ in 0..3 {
+        world.open(world.draft_session()).await;
+    }
+    let verify = || home.store.verify_audit(SystemScope::for_purpose("test"), world.org.id);
+
+    let whole = verify().await.unwrap();
+    home.execute("DROP TRIGGER audit_only_seals", []).await.unwrap();
+    home.execute(
+        "UPDATE audit SET target = 'org/other' WHERE org_id = ?1 AND chain_no = 3",
+        [*key(&world.org.id)],
+    )
+    .await
+    .unwrap();
+    let broken = verify().await.unwrap();
+
+    assert_eq!(whole, Ok(4));
+    assert_eq!(broken.map_err(|broken| broken.chain_no), Err(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_store_is_one_file_that_holds_everything() {
+    let home = Home::new();
+    let world = home.world().await;
+    let turn = world.finish(&world.running_turn().await).await;
+
+    home.store.close();
+    home.store.close();
+
+    let late = world.store.commit(&world.as_owner(), world.opening(&world.draft_session())).await;
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    let read = world.store.find_session(&world.as_owner(), world.session.id).await;
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+    let files: Vec<_> = std::fs::read_dir(home.directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(files, ["skein.db"]);
+    let again: Arc<dyn skein_core::ports::Storage> = Arc::new(open(&home.path()).unwrap());
+    let found = again.find_turn(&world.as_owner(), world.session.id, turn.id).await.unwrap();
+    assert_eq!(found.map(|record| record.turn), Some(turn));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_an_idle_store_is_emptied() {
+    let home = Home::new();
+    let world = home.world().await;
+    let wal = home.directory.path().join("skein.db-wal");
+    let wal_bytes = || std::fs::metadata(&wal).map_or(0, |file| file.len());
+    world
+        .commit(ChangeSet {
+            events: vec![world.message(world.session.log, "a")],
+            ..ChangeSet::default()
+        })
+        .await;
+    assert_ne!(wal_bytes(), 0);
+
+    // The checkpointer's own clock runs: there is nothing to wait for but the file.
+    let mut rounds = 0;
+    while wal_bytes() > 0 && rounds < 100 {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        rounds += 1;
+    }
+
+    assert_eq!(wal_bytes(), 0);
+}
