@@ -2,19 +2,28 @@
 //!
 //! Requests refuse unknown and duplicate keys, so they use neither `flatten` nor `untagged`.
 
+mod audit;
 mod common;
+mod contexts;
 mod event;
 mod execute;
 mod message;
 mod object;
+mod people;
 mod problem;
+mod repo;
 mod session;
 mod session_requests;
 mod token;
 mod turn;
 mod turn_context;
 
+pub use audit::{AuditEntry, AuditHead, AuditList, AuditProblem, AuditProblemKind, AuditReport};
 pub use common::{INVALID_ID, Id, Ref, RetrievalScope, Time, payload_url};
+pub use contexts::{
+    AgentContext, AgentContextList, ChangeAgentContext, ChangeConversationContext,
+    ConversationContext, ConversationContextList, CreateAgentContext, CreateConversationContext,
+};
 pub use event::{Event, EventView};
 pub use execute::{
     ActiveFile, AgentMode, Client, Execute, ExecuteResponse, FileBundle, FileChange, OnBusy,
@@ -22,7 +31,9 @@ pub use execute::{
 };
 pub use message::{Content, ContentDoc, Message, Step};
 pub use object::{Members, Object};
+pub use people::{CreateOrg, CreateUser, CreatedUser, EditUser, Org, User, UserList};
 pub use problem::{Health, Problem};
+pub use repo::{CreateRepo, Repo, RepoList};
 pub use session::{Repository, Session, SessionDetail, SessionList, SessionStatus};
 pub use session_requests::{
     CompleteSession, CreateSession, EditSession, ResumeSession, SuspendSession,

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 use skein_core::{
-    model::{SessionState, SessionStateName},
-    ports::{RepoRef, SessionRecord},
+    model::{self, SessionState, SessionStateName},
+    ports::SessionRecord,
 };
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -199,8 +199,8 @@ impl From<SessionRecord> for Session {
     }
 }
 
-impl From<RepoRef> for Repository {
-    fn from(repo: RepoRef) -> Self {
+impl From<model::Repo> for Repository {
+    fn from(repo: model::Repo) -> Self {
         Self { id: *repo.id.as_uuid(), name: repo.name, path: repo.path }
     }
 }

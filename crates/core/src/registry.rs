@@ -131,19 +131,23 @@ impl Registry {
     ) -> Result<AgentContextVersion, Error> {
         access::check_administer(scope, "changing an agent context")?;
         self.check_agent_spec(&spec)?;
-        let current = self.agent_context(scope, id).await?;
-        if current.spec.is_none() {
-            return Err(Error::Forbidden { action: "changing a configured agent" });
+        for _ in 0..RACE_ATTEMPTS {
+            let current = self.agent_context(scope, id).await?;
+            if current.spec.is_none() {
+                return Err(Error::Forbidden { action: "changing a configured agent" });
+            }
+            let version = current.context.version + 1;
+            let context = AgentContext { version, ..current.context };
+            let created_at = self.platform.now();
+            let next = AgentContextVersion { context, spec: Some(spec.clone()), created_at };
+            let write = Write::PutAgentContext(Box::new(next.clone()));
+            let target = format!("{}/{id}", ResourceKind::AgentContext);
+            let entry = ("agent_context.changed", target, json!({"version": version}));
+            if let Added::Mine = self.add_version(scope, write, entry).await? {
+                return Ok(next);
+            }
         }
-        let version = current.context.version + 1;
-        let context = AgentContext { version, ..current.context };
-        let created_at = self.platform.now();
-        let next = AgentContextVersion { context, spec: Some(spec), created_at };
-        let write = Write::PutAgentContext(Box::new(next.clone()));
-        let detail = json!({"version": version});
-        let target = format!("agent-context/{id}");
-        self.write(scope, write, ("agent_context.changed", target, detail)).await?;
-        Ok(next)
+        Err(Error::AlreadyExists { entity: "agent context version", name: id.to_string() })
     }
 
     pub async fn agent_context(
@@ -206,14 +210,18 @@ impl Registry {
     ) -> Result<ConversationContext, Error> {
         access::check_administer(scope, "changing a conversation context")?;
         self.check_conversation_spec(&spec)?;
-        let current = self.conversation_context(scope, id).await?;
-        let (version, created_at) = (current.version + 1, self.platform.now());
-        let next = ConversationContext { version, spec, created_at, ..current };
-        let write = Write::PutConversationContext(Box::new(next.clone()));
-        let detail = json!({"version": version});
-        let target = format!("conversation-context/{id}");
-        self.write(scope, write, ("conversation_context.changed", target, detail)).await?;
-        Ok(next)
+        for _ in 0..RACE_ATTEMPTS {
+            let current = self.conversation_context(scope, id).await?;
+            let (version, created_at) = (current.version + 1, self.platform.now());
+            let next = ConversationContext { version, spec: spec.clone(), created_at, ..current };
+            let write = Write::PutConversationContext(Box::new(next.clone()));
+            let target = format!("{}/{id}", ResourceKind::ConversationContext);
+            let entry = ("conversation_context.changed", target, json!({"version": version}));
+            if let Added::Mine = self.add_version(scope, write, entry).await? {
+                return Ok(next);
+            }
+        }
+        Err(Error::AlreadyExists { entity: "conversation context version", name: id.to_string() })
     }
 
     pub async fn conversation_context(
@@ -268,16 +276,22 @@ impl Registry {
         Err(Error::AlreadyExists { entity: taken.0, name: taken.1 })
     }
 
-    async fn write(
+    async fn add_version(
         &self,
         scope: &Scope,
         write: Write,
         (action, target, detail): (&'static str, String, Value),
-    ) -> Result<(), Error> {
+    ) -> Result<Added, Error> {
         let at = self.platform.now();
         let audit = vec![AuditEntry { at, action, target, detail }];
         let changes = ChangeSet { writes: vec![write], audit, ..ChangeSet::default() };
-        self.platform.commit(scope, changes).await.map(drop)
+        match self.platform.commit(scope, changes).await {
+            Ok(_) => Ok(Added::Mine),
+            Err(Error::Store(StoreError::Conflict(Conflict::AlreadyExists(_)))) => {
+                Ok(Added::AnotherFirst)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn check_name(&self, name: &str) -> Result<(), Error> {
@@ -335,6 +349,12 @@ pub(crate) async fn check_work_tree(
             Err(Error::PathOutsideWorkspace { path })
         }
     }
+}
+
+/// Whose version it is that has the next number.
+enum Added {
+    Mine,
+    AnotherFirst,
 }
 
 /// One thing to be registered, with what is said when its name is taken.

@@ -7,12 +7,14 @@ use std::sync::{
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use skein_core::{
-    history::History, orchestrator::Orchestrator, people::People, platform::Platform,
-    sessions::Sessions,
+    auditing::Auditing, history::History, orchestrator::Orchestrator, people::People,
+    platform::Platform, registry::Registry, sessions::Sessions,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{ServerSettings, hosts::Hosts, limits::Streams};
+use crate::{
+    ServerSettings, admission::Admission, hosts::Hosts, limits::Streams, refusals::Refusals,
+};
 
 /// The services behind the routes.
 #[derive(Clone)]
@@ -22,6 +24,10 @@ pub struct App {
     pub orchestrator: Arc<Orchestrator>,
     pub history: History,
     pub people: People,
+    pub registry: Registry,
+    pub auditing: Auditing,
+    /// Requests that change something run here to their end, whether or not their caller still waits.
+    pub requests: TaskTracker,
     pub lifecycle: Lifecycle,
     /// What `/metrics` shows; see [`crate::install_metrics`].
     pub metrics: PrometheusHandle,
@@ -73,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) app: App,
     pub(crate) settings: ServerSettings,
     pub(crate) streams: Streams,
+    pub(crate) admission: Admission,
+    pub(crate) refusals: Refusals,
     pub(crate) hosts: Hosts,
 }
 
@@ -81,7 +89,9 @@ pub(crate) type Context = Arc<Shared>;
 impl Shared {
     pub(crate) fn new(app: App, settings: ServerSettings) -> Context {
         let streams = Streams::new(settings.streams_per_user);
+        let admission = Admission::new(&settings);
         let hosts = Hosts::new(&settings);
-        Arc::new(Self { app, settings, streams, hosts })
+        let refusals = Refusals::default();
+        Arc::new(Self { app, settings, streams, admission, refusals, hosts })
     }
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, header, request::Parts};
 use skein_core::people;
 
 use crate::{
-    app::Context,
+    app::{Context, Shared},
     error::{Code, Problem},
 };
 
@@ -26,16 +26,27 @@ impl Deref for Caller {
 impl FromRequestParts<Context> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
-        let secret = bearer(&parts.headers).ok_or_else(|| {
-            let hint = "send the header `Authorization: Bearer <token>`";
-            Problem::new(Code::Unauthenticated, hint)
-        })?;
-        let caller = context.app.people.authenticate(secret).await?;
-        caller.map(Self).ok_or_else(|| {
-            let hint = "the token is unknown, expired or revoked";
+    /// Whom [`crate::admission`] has let in.
+    async fn from_request_parts(parts: &mut Parts, _: &Context) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| {
+            let hint = match bearer(&parts.headers) {
+                Some(_) => "the token is unknown, expired or revoked",
+                None => "send the header `Authorization: Bearer <token>`",
+            };
             Problem::new(Code::Unauthenticated, hint)
         })
+    }
+}
+
+/// Whoever the request's token belongs to; `None` without a token that opens anything.
+pub(crate) async fn identify(
+    context: &Shared,
+    headers: &HeaderMap,
+) -> Result<Option<people::Caller>, Problem> {
+    match bearer(headers) {
+        Some(secret) => Ok(context.app.people.authenticate(secret).await?),
+        None => Ok(None),
     }
 }
 

@@ -29,8 +29,11 @@ pub(crate) async fn edge(State(context): State<Context>, request: Request, next:
         Err(problem) => problem.into_response(),
     };
 
-    let response = span.in_scope(|| complete(answer, id));
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    if let Some(problem) = answer.extensions().get::<Problem>() {
+        span.in_scope(|| context.refusals.note(problem, route));
+    }
+    let response = span.in_scope(|| complete(answer, id));
     let status = response.status();
     span.in_scope(|| debug!(%method, route, status = status.as_u16(), "answered"));
     metrics::count_request(route, &method, status, started.elapsed());

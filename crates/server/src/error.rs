@@ -1,6 +1,6 @@
 //! The one map from what went wrong to `application/problem+json`.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -10,8 +10,8 @@ use skein_core::{
     ports::{Conflict, StoreError},
 };
 
-/// Seconds after which a refused request may be tried again.
-const RETRY_AFTER: &str = "1";
+/// Seconds after which a refused request may be tried again, unless it is known better.
+const RETRY_AFTER: u64 = 1;
 
 macro_rules! codes {
     ($($variant:ident = $text:literal, $status:ident, $title:literal, $retry:ident;)+) => {
@@ -81,11 +81,13 @@ codes! {
     HostNotAllowed = "host_not_allowed", MISDIRECTED_REQUEST, "This host name is not served here", Never;
     EmptyInstruction = "empty_instruction", UNPROCESSABLE_ENTITY, "The instruction is empty", Never;
     PathOutsideWorkspace = "path_outside_workspace", UNPROCESSABLE_ENTITY, "The path is outside the workspace", Never;
+    NotARepository = "not_a_repository", UNPROCESSABLE_ENTITY, "The path is not a Git work tree", Never;
     UnknownReference = "unknown_reference", UNPROCESSABLE_ENTITY, "The request names something unknown", Never;
     HashMismatch = "hash_mismatch", UNPROCESSABLE_ENTITY, "The content does not have its hash", Never;
     IdempotencyKeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key belongs to another request", Never;
     StreamLimit = "stream_limit", TOO_MANY_REQUESTS, "Too many open streams", AfterPause;
     QueueFull = "queue_full", TOO_MANY_REQUESTS, "The session's queue is full", AfterPause;
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests", AfterPause;
     Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here", Never;
     StorageUnavailable = "storage_unavailable", SERVICE_UNAVAILABLE, "The storage is unavailable", AfterPause;
     Draining = "draining", SERVICE_UNAVAILABLE, "The server is shutting down", AfterPause;
@@ -101,6 +103,8 @@ pub(crate) struct Problem {
     limit: Option<u64>,
     field: Option<String>,
     revision: Option<u64>,
+    /// Seconds, for refusals that name a pause.
+    retry_after: u64,
     /// What is logged and never shown.
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -114,6 +118,7 @@ impl Problem {
             limit: None,
             field: None,
             revision: None,
+            retry_after: RETRY_AFTER,
             cause: None,
         }
     }
@@ -125,6 +130,13 @@ impl Problem {
 
     pub(crate) fn at_limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
+        self
+    }
+
+    /// When to come back: whole seconds, rounded up, at least one.
+    pub(crate) fn after(mut self, pause: Duration) -> Self {
+        let rounded_up = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
+        self.retry_after = rounded_up.max(1);
         self
     }
 
@@ -179,7 +191,7 @@ impl IntoResponse for Problem {
         let mut response = self.code.status().into_response();
         let headers = response.headers_mut();
         if self.code.retry() == Retry::AfterPause {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after));
         }
         if self.code == Code::Unauthenticated {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -207,6 +219,9 @@ impl From<Error> for Problem {
                 problem(Code::UnknownReference).in_field(field)
             }
             Error::PathOutsideWorkspace { .. } => problem(Code::PathOutsideWorkspace),
+            Error::NoWorkspaceRoot => problem(Code::PathOutsideWorkspace),
+            Error::NotARepository { .. } => problem(Code::NotARepository),
+            Error::AlreadyExists { .. } => problem(Code::AlreadyExists),
             Error::HashMismatch { .. } => problem(Code::HashMismatch),
             Error::TurnInProgress { turn } => problem(Code::TurnInProgress).by_turn(turn),
             Error::TurnAlreadyFinished { turn } => {

@@ -2,8 +2,9 @@
 //!
 //! `rest/<resource>/<verb>.rs` has one endpoint per file. Handlers are thin: `extract` and `auth` turn a
 //! request into checked values, a service of the core decides, `skein_api` shapes the answer, `error` is
-//! the one map of refusals, and `edge` is what every request passes through.
+//! the one map of refusals, `admission` says who is let in, and `edge` is what every request passes through.
 
+mod admission;
 mod app;
 mod auth;
 mod edge;
@@ -14,6 +15,8 @@ mod json;
 mod limits;
 mod metrics;
 mod openapi;
+mod rate;
+mod refusals;
 mod rest;
 mod serve;
 mod settings;
@@ -27,6 +30,7 @@ use app::Shared;
 pub use app::{App, Lifecycle};
 pub use metrics::install_metrics;
 pub use openapi::openapi_json;
+pub use rate::Rate;
 pub use serve::serve;
 pub use settings::ServerSettings;
 
@@ -41,6 +45,7 @@ pub fn router(app: App, settings: ServerSettings) -> Router {
         .fallback(rest::not_found)
         .method_not_allowed_fallback(rest::method_not_allowed)
         .layer(CatchPanicLayer::custom(edge::panicked))
+        .layer(from_fn_with_state(context.clone(), admission::admit))
         .layer(from_fn_with_state(context.clone(), edge::edge))
         .with_state(context)
 }

@@ -63,6 +63,7 @@ pub(crate) fn render(shared: &Shared) -> String {
     counter!("skein_turns_completed_total").absolute(counts.turns_completed);
     counter!("skein_turns_failed_total").absolute(counts.turns_failed);
     gauge!("skein_streams_open").set(as_f64(shared.streams.count()));
+    gauge!("skein_requests_in_flight").set(as_f64(shared.admission.in_flight.count()));
     shared.app.metrics.render()
 }
 

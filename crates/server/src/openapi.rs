@@ -32,7 +32,11 @@ const BEARER: &str = "bearer";
         (name = "turns", description = "Instructions and their outcomes"),
         (name = "agent", description = "One call from instruction to answer"),
         (name = "payloads", description = "Full texts and raw bodies"),
+        (name = "repositories", description = "Git work trees that agents may work in"),
+        (name = "contexts", description = "What answers, and how it is asked to"),
         (name = "tokens", description = "Access"),
+        (name = "administration", description = "Organisations and the people in them"),
+        (name = "audit", description = "What was done, and whether the record is whole"),
         (name = "operations", description = "Health and metrics"),
     ),
 )]
@@ -74,6 +78,7 @@ fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
     let all = [
         (HttpMethod::Get, &mut item.get),
         (HttpMethod::Post, &mut item.post),
+        (HttpMethod::Put, &mut item.put),
         (HttpMethod::Patch, &mut item.patch),
         (HttpMethod::Delete, &mut item.delete),
     ];
@@ -83,9 +88,8 @@ fn operations(item: &mut PathItem) -> Vec<(HttpMethod, &mut Operation)> {
 /// Adds what every endpoint of a kind may answer, so that handlers name only what is their own.
 fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     let mut statuses = vec![403, 421, 500, 503];
-    let is_open = matches!(path, "/healthz" | "/livez" | "/readyz");
-    if !is_open {
-        statuses.extend([400, 401]);
+    if !rest::is_open(path) {
+        statuses.extend([400, 401, 429]);
         let requirement = SecurityRequirement::new(BEARER, [""; 0]);
         operation.security = Some(vec![requirement]);
     }
@@ -96,10 +100,12 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
         statuses.extend([413, 415, 422]);
     }
     match method {
-        HttpMethod::Post => statuses.extend([404, 409, 413, 422, 429, 507]),
+        HttpMethod::Post => statuses.extend([404, 409, 413, 422, 507]),
+        HttpMethod::Put => statuses.extend([409, 413, 507]),
         HttpMethod::Patch => statuses.extend([409, 412, 413, 507]),
         HttpMethod::Delete => statuses.extend([409, 413, 507]),
-        _ if path.ends_with("/events") => statuses.push(429),
+        // A check or a page of the audit log is written down in it.
+        HttpMethod::Get if path.starts_with("/api/audit") => statuses.push(507),
         _ => {}
     }
     for status in statuses {

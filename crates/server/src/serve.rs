@@ -21,7 +21,7 @@ use crate::{App, ServerSettings, metrics::UPKEEP, router, stall::StallGuard};
 
 /// Also how long an idle connection is kept; longer than common clients keep theirs, so that they close first.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
-/// For connections to end once their streams were closed.
+/// For connections and requests to end once their streams were closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// When the system has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -62,8 +62,11 @@ pub async fn serve(
     }
     app.lifecycle.close();
     connections.close();
-    if timeout(CLOSE_TIMEOUT, connections.wait()).await.is_err() {
-        warn!(count = connections.len(), "connections are still open; they are cut");
+    app.requests.close();
+    let ended = async { tokio::join!(connections.wait(), app.requests.wait()) };
+    if timeout(CLOSE_TIMEOUT, ended).await.is_err() {
+        let (connections, requests) = (connections.len(), app.requests.len());
+        warn!(connections, requests, "some are still open; they are cut");
     }
 }
 

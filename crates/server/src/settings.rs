@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use crate::Rate;
+
 /// How requests are admitted and bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
@@ -13,6 +15,10 @@ pub struct ServerSettings {
     pub allowed_origins: Vec<String>,
     pub body_bytes: usize,
     pub streams_per_user: usize,
+    pub rate_per_user: Rate,
+    pub rate_per_org: Rate,
+    /// Requests of one organisation that are worked on at the same time.
+    pub in_flight_per_org: usize,
     pub page_default: u32,
     pub page_max: u32,
     /// A stream is never silent for longer.
@@ -35,6 +41,9 @@ impl Default for ServerSettings {
             allowed_origins: Vec::new(),
             body_bytes: 32 * 1024 * 1024,
             streams_per_user: 1_000,
+            rate_per_user: Rate { per_second: 20_000, burst: 20_000 },
+            rate_per_org: Rate { per_second: 40_000, burst: 40_000 },
+            in_flight_per_org: 1_000,
             page_default: 20,
             page_max: 200,
             ping_interval: Duration::from_secs(15),

@@ -11,8 +11,10 @@ use http::{HeaderMap, Method, Uri, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use skein_api::{
-    CancelTurn, CompleteSession, CreateSession, CreateToken, EditSession, Execute, INVALID_ID,
-    Members, Prompt, Rerun, ResumeSession, SuspendSession,
+    CancelTurn, ChangeAgentContext, ChangeConversationContext, CompleteSession, CreateAgentContext,
+    CreateConversationContext, CreateOrg, CreateRepo, CreateSession, CreateToken, CreateUser,
+    EditSession, EditUser, Execute, INVALID_ID, Members, Prompt, Rerun, ResumeSession,
+    SuspendSession,
 };
 use skein_core::{model::Sha256Hash, platform::IdempotencyKey};
 use tokio::time::timeout;
@@ -38,6 +40,14 @@ impl JsonRequest for EditSession {}
 impl JsonRequest for Prompt {}
 impl JsonRequest for Execute {}
 impl JsonRequest for CreateToken {}
+impl JsonRequest for CreateOrg {}
+impl JsonRequest for CreateUser {}
+impl JsonRequest for EditUser {}
+impl JsonRequest for CreateRepo {}
+impl JsonRequest for CreateAgentContext {}
+impl JsonRequest for ChangeAgentContext {}
+impl JsonRequest for CreateConversationContext {}
+impl JsonRequest for ChangeConversationContext {}
 impl JsonRequest for CompleteSession {
     const MAY_BE_EMPTY: bool = true;
 }

@@ -10,4 +10,4 @@ pub(crate) use headers::{ETag, IfMatch, accepts_event_stream, event_position, re
 pub(crate) use path::{PathId, TurnPath};
 #[cfg(test)]
 pub(crate) use query::parse_parameters;
-pub(crate) use query::{Known, Parameters, invalid};
+pub(crate) use query::{Known, Parameters, invalid, position};

@@ -1,8 +1,14 @@
 //! Every endpoint: `<resource>/<verb>.rs`, and one line here.
 
 mod agent;
+mod agent_contexts;
+mod audit;
+mod conversation_contexts;
 mod operations;
+mod orgs;
+pub(crate) mod paging;
 mod payloads;
+mod repos;
 mod sessions;
 mod tokens;
 mod turns;
@@ -44,11 +50,40 @@ pub(crate) fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(agent::execute::execute))
         .routes(routes!(tokens::create::create_token, tokens::list::list_tokens))
         .routes(routes!(tokens::revoke::revoke_token))
+        .routes(routes!(repos::create::create_repo, repos::list::list_repos))
+        .routes(routes!(repos::get::get_repo))
+        .routes(routes!(
+            agent_contexts::create::create_agent_context,
+            agent_contexts::list::list_agent_contexts
+        ))
+        .routes(routes!(
+            agent_contexts::get::get_agent_context,
+            agent_contexts::change::change_agent_context
+        ))
+        .routes(routes!(
+            conversation_contexts::create::create_conversation_context,
+            conversation_contexts::list::list_conversation_contexts
+        ))
+        .routes(routes!(
+            conversation_contexts::get::get_conversation_context,
+            conversation_contexts::change::change_conversation_context
+        ))
+        .routes(routes!(orgs::create::create_org))
+        .routes(routes!(orgs::create_user::create_user))
+        .routes(routes!(users::list::list_users))
+        .routes(routes!(users::get::get_user, users::edit::edit_user))
+        .routes(routes!(audit::list::list_audit))
+        .routes(routes!(audit::verify::verify_audit))
         .routes(routes!(operations::whoami::whoami))
         .routes(routes!(operations::health::healthz))
         .routes(routes!(operations::live::livez))
         .routes(routes!(operations::ready::readyz))
         .routes(routes!(operations::metrics::metrics))
+}
+
+/// Health checks: without a token, and never held up by anyone's limits.
+pub(crate) fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz")
 }
 
 pub(crate) async fn not_found() -> Problem {

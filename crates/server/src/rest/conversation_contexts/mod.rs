@@ -1,0 +1,6 @@
+//! Conversation contexts.
+
+pub(crate) mod change;
+pub(crate) mod create;
+pub(crate) mod get;
+pub(crate) mod list;

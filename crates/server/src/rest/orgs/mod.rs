@@ -1,0 +1,4 @@
+//! Tenants.
+
+pub(crate) mod create;
+pub(crate) mod create_user;

@@ -1,0 +1,5 @@
+//! Repositories.
+
+pub(crate) mod create;
+pub(crate) mod get;
+pub(crate) mod list;
