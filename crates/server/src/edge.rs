@@ -61,8 +61,7 @@ fn complete(mut response: Response, id: HeaderValue) -> Response {
 
 /// The problem's body on the response that carries it.
 fn written(mut response: Response, problem: &Problem, id: &str) -> Response {
-    if response.status().is_server_error() {
-        let cause = problem.cause().unwrap_or_default();
+    if let Some(cause) = problem.cause() {
         error!(code = problem.code.as_str(), cause, "a request failed");
     }
     let body = serde_json::to_vec(&problem.to_wire(id)).unwrap_or_default();
@@ -84,4 +83,38 @@ fn request_id(context: &Context, headers: &HeaderMap) -> HeaderValue {
         let text = context.app.platform.new_id().hyphenated().encode_lower(&mut buffer);
         HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("none"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_like_any_failure_and_says_nothing_of_its_cause() {
+        let id = HeaderValue::from_static("r-7");
+
+        let response = complete(panicked(Box::new("/secret/path".to_owned())), id);
+
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        assert_eq!(parts.status, 500);
+        assert_eq!(parts.headers["content-type"], "application/problem+json");
+        assert_eq!(parts.headers["x-request-id"], "r-7");
+        assert_eq!(parts.headers["cache-control"], "no-store");
+        assert_eq!(
+            serde_json::from_slice::<serde_json::Value>(&body).unwrap(),
+            json!({
+                "type": "/problems/internal",
+                "title": "Something went wrong here",
+                "status": 500,
+                "code": "internal",
+                "detail": "the request failed; the server's log says why",
+                "requestId": "r-7",
+                "retryable": false,
+            })
+        );
+    }
 }

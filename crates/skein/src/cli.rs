@@ -70,6 +70,9 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Print a completion script for a shell
     Completions { shell: Shell },
+    /// Print the OpenAPI document
+    #[command(hide = true)]
+    Openapi,
     /// Print this reference as Markdown
     #[command(hide = true)]
     Reference,

@@ -18,6 +18,8 @@ use clap::Parser;
 use crate::{cli::Cli, failure::Exit};
 
 fn main() -> ExitCode {
+    // Everything that is written here is for its owner alone.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     // Fails only when there is one already, which is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
     let cli = Cli::parse();

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::Router;
 use skein_core::{
     agents::{Agent, Agents},
     feed::Feed,
@@ -16,6 +15,7 @@ use skein_core::{
     sessions::Sessions,
 };
 use skein_runtimes::echo::{Echo, EchoSettings};
+use skein_server::{App, Lifecycle, ServerSettings};
 use skein_storage::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use tokio_util::task::TaskTracker;
 
@@ -27,14 +27,10 @@ use crate::{
     system::System,
 };
 
-/// How long what this process has begun may take to end when a command is done.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(25);
-
 /// A Skein in this process. The home's lock must be held for as long as it lives.
 pub(crate) struct Instance {
-    pub(crate) platform: Arc<Platform>,
-    pub(crate) orchestrator: Arc<Orchestrator>,
-    router: Router,
+    pub(crate) app: App,
+    pub(crate) server: ServerSettings,
     store: Arc<SqliteStore>,
 }
 
@@ -55,55 +51,38 @@ impl Instance {
         let agents = Arc::new(agents(&config.settings, platform.as_ref()).await?);
         let orchestrator =
             Orchestrator::new(Arc::clone(&platform), Arc::clone(&agents), TaskTracker::new());
-        let sessions =
-            Sessions::new(Arc::clone(&platform), Arc::clone(&agents), Arc::clone(&orchestrator));
-        let history = History::new(Arc::clone(&platform));
-        let _ = (sessions, history, people);
-        let router = Router::new();
-        Ok(Self { platform, orchestrator, router, store })
+        let app = App {
+            sessions: Sessions::new(Arc::clone(&platform), agents, Arc::clone(&orchestrator)),
+            history: History::new(Arc::clone(&platform)),
+            platform,
+            orchestrator,
+            people,
+            lifecycle: Lifecycle::default(),
+            metrics: skein_server::install_metrics().map_err(|error| {
+                Failure::new(Exit::Failed, "metrics cannot be counted").because(error)
+            })?,
+        };
+        Ok(Self { app, server: server_settings(&config.settings), store })
     }
 
     /// Ends what a crash cut off. Before anyone can ask about it.
     pub(crate) async fn recover(&self) -> Result<Recovered, Failure> {
-        recovery::classify(&self.platform).await.map_err(|error| {
+        recovery::classify(&self.app.platform).await.map_err(|error| {
             Failure::new(Exit::Unavailable, "unfinished turns cannot be recovered").because(error)
         })
     }
 
-    pub(crate) fn router(&self) -> Router {
-        self.router.clone()
-    }
-
-    pub(crate) fn platform_handle(&self) -> Arc<Platform> {
-        Arc::clone(&self.platform)
-    }
-
-    /// Refuses new turns and says so on `/readyz`, at once.
-    pub(crate) fn begin_drain(&self) {
-        self.orchestrator.stop_accepting();
-    }
-
-    /// Answers requests until it is told to stop.
-    pub(crate) fn serve(
-        &self,
-        listener: tokio::net::TcpListener,
-        stop: tokio_util::sync::CancellationToken,
-    ) -> impl Future<Output = std::io::Result<()>> + Send + 'static {
-        let router = self.router();
-        async move { axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await }
-    }
-
     /// Waits a while for running turns, then closes the store. What is left is recovered at the next start.
     pub(crate) async fn close(self) {
-        if tokio::time::timeout(CLOSE_TIMEOUT, self.orchestrator.drain()).await.is_err() {
-            tracing::warn!("some turns were still running; they will be recovered");
+        if tokio::time::timeout(self.server.drain, self.app.orchestrator.drain()).await.is_err() {
+            tracing::warn!("some turns were still running; they are recovered at the next start");
         }
         self.close_store().await;
     }
 
     /// Makes everything durable that was promised, and leaves a tidy file.
-    pub(crate) async fn close_store(&self) {
-        let store = Arc::clone(&self.store);
+    pub(crate) async fn close_store(self) {
+        let store = self.store;
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("the store did not close as it should");
         }
@@ -144,6 +123,18 @@ async fn leave_token(home: &Home, people: &People) -> Result<(), Failure> {
     match issued.secret {
         Some(secret) => home.write_token(&secret).map_err(unusable),
         None => Ok(()),
+    }
+}
+
+fn server_settings(settings: &Settings) -> ServerSettings {
+    ServerSettings {
+        listen: settings.server.listen.parse().ok(),
+        allowed_hosts: settings.server.allowed_hosts.clone(),
+        allowed_origins: settings.server.allowed_origins.clone(),
+        body_bytes: settings.limits.request_body_bytes,
+        streams_per_user: settings.limits.streams_per_user,
+        drain: Duration::from_secs(settings.server.drain_seconds),
+        ..ServerSettings::default()
     }
 }
 

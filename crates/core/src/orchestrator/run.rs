@@ -120,7 +120,14 @@ impl Orchestrator {
         loop {
             let room = transcript.unwritten_bytes() < MAX_WAITING_BYTES
                 && transcript.ready_events() < MAX_WAITING_EVENTS;
-            let write_at = writer.due(transcript);
+            let write_at = match writer.due(transcript) {
+                // Before the agent is asked for more: whoever reads along sees the first text at once.
+                Some(at) if at <= Instant::now() => {
+                    writer.begin(self.write(job, transcript.take()));
+                    None
+                }
+                later => later,
+            };
             tokio::select! {
                 biased;
                 () = job.control.stop.cancelled() => {

@@ -118,6 +118,7 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::Doctor => doctor::run(context).await,
         Command::Config(command) => config::run(context, &command),
         Command::Completions { shell } => completions::run(shell),
+        Command::Openapi => output::line(&skein_server::openapi_json()),
         Command::Reference => output::data(crate::cli::reference().as_bytes()),
         // Handled by the caller, because they end by signals of their own.
         Command::Up(_) | Command::Serve(_) => Ok(()),

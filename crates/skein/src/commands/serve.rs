@@ -1,12 +1,12 @@
 //! `skein serve` and `skein up`: from settings to a server that is ready, and to a clean end.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use serde_json::json;
+use serde::Serialize;
 use skein_core::{
     model::{SystemScope, Timestamp},
     ports::Clock,
-    recovery,
+    recovery::{self, Recovered},
 };
 use tokio::{
     net::TcpListener,
@@ -19,14 +19,13 @@ use crate::{
     cli::Listen,
     config::{Config, Flags},
     failure::{Exit, Failure},
+    home::HomeLock,
     output,
     system::System,
     telemetry,
     wiring::Instance,
 };
 
-/// Connections that do not end by themselves once the streams have been closed get this long.
-const CONNECTIONS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Leftovers are removed soon after the start, then every hour.
 const FIRST_SWEEP: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -48,62 +47,61 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let config = context.load_config_with(&Flags { listen: listen.listen })?;
     telemetry::start(&config.settings, context.environment.get("SKEIN_LOG"))?;
-    // From here on a signal ends the server in order.
     let mut signals = Signals::new()?;
-    let lock = context.home.lock_alone().await?;
-    let listener = bind(&config).await?;
-    let instance = Instance::open(&context.home, &config).await?;
-    let recovered = instance.recover().await?;
+    let Started { lock, listener, instance, recovered } = tokio::select! {
+        started = start(context, &config) => started?,
+        () = signals.next() => return Err(Failure::interrupted()),
+    };
 
     let url = url_of(&listener)?;
-    let tasks = TaskTracker::new();
-    let stop = CancellationToken::new();
-    let mut serving = tasks.spawn(instance.serve(listener, stop.clone()));
-    let announced = lock.announce(&url);
-    announced.map_err(|error| {
-        Failure::new(Exit::Unavailable, "cannot tell clients where the server is").because(error)
-    })?;
-    greet(context, &url, greeting)?;
-    let orchestrator = Arc::clone(&instance.orchestrator);
+    instance.app.lifecycle.set_ready();
+    announce(context, &lock, &url, greeting)?;
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let orchestrator = Arc::clone(&instance.app.orchestrator);
     tasks.spawn(async move { recovery::start_queued(&orchestrator, recovered).await });
-    tasks.spawn(stop.clone().run_until_cancelled_owned(sweep(instance.platform_handle())));
+    let sweeping = sweep(Arc::clone(&instance.app.platform));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
     tasks.close();
 
-    let ended = tokio::select! {
-        () = signals.next() => Ok(()),
-        served = &mut serving => Err(Failure::new(Exit::Unavailable, format!("the server stopped: {served:?}"))),
-    };
-    tracing::info!("shutting down; running turns may finish");
-    let draining = drain(&instance, &config, &stop, &tasks);
+    let asked_to_stop = stop.clone().cancelled_owned();
+    let serving =
+        skein_server::serve(listener, instance.app.clone(), instance.server.clone(), asked_to_stop);
     tokio::select! {
-        () = draining => {}
-        () = signals.next() => {
-            tracing::warn!("stopped at once; unfinished turns are recovered at the next start");
-            return Err(Failure::interrupted());
+        () = serving => {}
+        () = stop_at_second_signal(&mut signals, &stop) => {
+            output::note("stopped at once; unfinished turns are recovered at the next start");
+            // Not even the store may hold this up: what was promised is on disk already.
+            std::process::exit(i32::from(Exit::Interrupted as u8));
         }
     }
-    drop(lock);
-    ended
-}
-
-/// No new turns, time for the running ones, then the streams, the connections and the store.
-async fn drain(
-    instance: &Instance,
-    config: &Config,
-    stop: &CancellationToken,
-    tasks: &TaskTracker,
-) {
-    instance.begin_drain();
-    let allowed = Duration::from_secs(config.settings.server.drain_seconds);
-    if tokio::time::timeout(allowed, instance.orchestrator.drain()).await.is_err() {
-        tracing::warn!("some turns were still running; they are recovered at the next start");
-    }
-    stop.cancel();
-    if tokio::time::timeout(CONNECTIONS_TIMEOUT, tasks.wait()).await.is_err() {
-        tracing::warn!("some connections were cut");
-    }
+    tasks.wait().await;
     instance.close_store().await;
     tracing::info!("stopped");
+    drop(lock);
+    Ok(())
+}
+
+/// Everything that must be there before the server is ready.
+struct Started {
+    lock: HomeLock,
+    listener: TcpListener,
+    instance: Instance,
+    recovered: Recovered,
+}
+
+async fn start(context: &Context, config: &Config) -> Result<Started, Failure> {
+    let lock = context.home.lock_alone().await?;
+    let listener = bind(config).await?;
+    let instance = Instance::open(&context.home, config).await?;
+    let recovered = instance.recover().await?;
+    Ok(Started { lock, listener, instance, recovered })
+}
+
+/// The first signal begins the end; resolves with the second.
+async fn stop_at_second_signal(signals: &mut Signals, stop: &CancellationToken) {
+    signals.next().await;
+    stop.cancel();
+    signals.next().await;
 }
 
 async fn bind(config: &Config) -> Result<TcpListener, Failure> {
@@ -137,11 +135,32 @@ fn url_of(listener: &TcpListener) -> Result<String, Failure> {
     Ok(format!("http://{address}"))
 }
 
-fn greet(context: &Context, url: &str, greeting: Greeting) -> Result<(), Failure> {
+/// The line that programs wait for, in the order that is documented.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Ready<'a> {
+    url: &'a str,
+    token_file: &'a Path,
+    pid: u32,
+}
+
+/// Tells everyone that the server is ready: commands through the lock, people and programs in words.
+fn announce(
+    context: &Context,
+    lock: &HomeLock,
+    url: &str,
+    greeting: Greeting,
+) -> Result<(), Failure> {
+    lock.announce(url).map_err(|error| {
+        Failure::new(Exit::Unavailable, "cannot tell clients where the server is").because(error)
+    })?;
     let token_file = context.home.token_file();
     if context.format == Format::Json {
-        let ready = json!({"url": url, "tokenFile": token_file, "pid": std::process::id()});
-        return output::line(&ready.to_string());
+        let ready = Ready { url, token_file: &token_file, pid: std::process::id() };
+        let ready = serde_json::to_string(&ready).map_err(|error| {
+            Failure::new(Exit::Failed, "cannot say that the server is ready").because(error)
+        })?;
+        return output::line(&ready);
     }
     let token_file = token_file.display();
     output::note(&format!("Skein is ready at {url}"));

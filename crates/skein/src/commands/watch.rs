@@ -29,44 +29,33 @@ async fn follow(
     after: Option<u64>,
 ) -> Result<(), Failure> {
     let id = ids::session(client, id).await?;
-    let session = client
-        .call(Call::get(Target::new(&["api", "sessions", &id]).query("include", Some(""))))
-        .await?;
-    let last_seq = session.value["lastSeq"].as_u64().unwrap_or_default();
-    let mut watch = Watch {
-        format: context.format,
-        position: after.unwrap_or(last_seq),
-        // In this process nothing happens that it does not do itself.
-        end: client.is_in_process().then_some(last_seq),
-        open_line: false,
-    };
+    let end = client.last_event(&id).await?;
+    let mut watch =
+        Watch { format: context.format, position: after.or(end), end, open_message: None };
+    if watch.is_at_end() {
+        output::aside("no server is running on this home: nothing new will come");
+        return Ok(());
+    }
     let mut retry = FIRST_RETRY;
     loop {
-        if watch.is_at_end() {
-            output::aside("no server is running on this home: nothing new will come");
-            return Ok(());
+        let mut call = Call::get(Target::new(&["api", "sessions", &id, "events"]));
+        call.last_event_id = watch.position;
+        match client.stream(call).await {
+            Ok(reply) => {
+                retry = FIRST_RETRY;
+                match watch.print(reply).await {
+                    Ok(Ended::Whole) => return Ok(()),
+                    Ok(Ended::Cut) => output::aside("the connection ended; taking it up again"),
+                    Err(failure) if failure.exit == Exit::Unavailable => {
+                        output::aside("the connection was cut; taking it up again");
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+            // The server is gone or too busy for now.
+            Err(failure) if failure.exit == Exit::Unavailable => {}
+            Err(failure) => return Err(failure),
         }
-        let events = Target::new(&["api", "sessions", &id, "events"]);
-        let mut call = Call::get(events);
-        call.last_event_id = Some(watch.position);
-        let before = watch.position;
-        let cut = match client.stream(call).await {
-            Ok(reply) => match watch.print(reply).await {
-                Ok(Ended::SessionIsFinal | Ended::NothingMoreCanCome) => return Ok(()),
-                Ok(Ended::Cut) => None,
-                Err(failure) => Some(failure),
-            },
-            Err(failure) => Some(failure),
-        };
-        if let Some(failure) = cut
-            && failure.exit != Exit::Unavailable
-        {
-            return Err(failure);
-        }
-        if watch.position > before {
-            retry = FIRST_RETRY;
-        }
-        output::aside("the connection was cut; going on where it ended");
         tokio::time::sleep(retry).await;
         retry = (retry * 2).min(LONGEST_RETRY);
         client.reconnect(context);
@@ -76,23 +65,23 @@ async fn follow(
 /// What has been shown, and how to show the rest.
 struct Watch {
     format: Format,
-    /// The last event that was shown.
-    position: u64,
+    /// The last event that was shown; none before the first one when only new ones are wanted.
+    position: Option<u64>,
     /// After this event nothing can come.
     end: Option<u64>,
-    /// Text stands on stdout without an end of line.
-    open_line: bool,
+    /// The message whose text stands on stdout without an end of line.
+    open_message: Option<String>,
 }
 
 enum Ended {
-    SessionIsFinal,
-    NothingMoreCanCome,
+    /// The session is final, or nothing more can come.
+    Whole,
     Cut,
 }
 
 impl Watch {
     fn is_at_end(&self) -> bool {
-        self.end.is_some_and(|end| self.position >= end)
+        self.end.is_some() && self.position >= self.end
     }
 
     async fn print(&mut self, mut reply: Reply) -> Result<Ended, Failure> {
@@ -111,7 +100,7 @@ impl Watch {
         let Some(seq) = event.id.as_deref().and_then(|id| id.parse::<u64>().ok()) else {
             return Ok(None);
         };
-        self.position = seq;
+        self.position = Some(seq);
         match self.format {
             Format::Json => output::line(&event.data)?,
             Format::Text => {
@@ -119,26 +108,21 @@ impl Watch {
                 self.text(text(&value, "type"), &value["data"])?;
             }
         }
-        let ended = match event.name.as_deref() {
-            Some("session.completed" | "session.cancelled" | "session.failed") => {
-                Some(Ended::SessionIsFinal)
-            }
-            _ if self.is_at_end() => Some(Ended::NothingMoreCanCome),
-            _ => None,
-        };
-        if ended.is_some() {
+        let is_final = matches!(
+            event.name.as_deref(),
+            Some("session.completed" | "session.cancelled" | "session.failed")
+        );
+        if is_final || self.is_at_end() {
             self.end_line()?;
+            return Ok(Some(Ended::Whole));
         }
-        Ok(ended)
+        Ok(None)
     }
 
     fn text(&mut self, kind: &str, data: &Value) -> Result<(), Failure> {
         match kind {
-            "message.delta" => {
-                self.open_line = true;
-                output::data(output::printable_lines(text(data, "text")).as_bytes())
-            }
-            "message.completed" if text(data, "role") == "agent" => self.end_line(),
+            "message.delta" => self.delta(data),
+            "message.completed" if text(data, "role") == "agent" => self.completed(data),
             "message.completed" | "thought.delta" | "context.planned" => Ok(()),
             "turn.started" | "turn.created" => self.aside(&format!(
                 "{kind} {}: {}",
@@ -155,6 +139,29 @@ impl Watch {
         }
     }
 
+    fn delta(&mut self, data: &Value) -> Result<(), Failure> {
+        let message = text(data, "messageId");
+        if self.open_message.as_deref() != Some(message) {
+            self.end_line()?;
+            self.open_message = Some(message.to_owned());
+        }
+        output::data(output::printable_lines(text(data, "text")).as_bytes())
+    }
+
+    /// A message that came in one piece has not been shown yet.
+    fn completed(&mut self, data: &Value) -> Result<(), Failure> {
+        if self.open_message.as_deref() == Some(text(data, "messageId")) {
+            return self.end_line();
+        }
+        self.end_line()?;
+        match data["content"]["text"].as_str() {
+            Some(said) => output::line(&output::printable_lines(said)),
+            None => {
+                self.aside(&format!("a long message: {}", text(&data["content"], "payloadUrl")))
+            }
+        }
+    }
+
     fn aside(&mut self, note: &str) -> Result<(), Failure> {
         self.end_line()?;
         output::aside(note);
@@ -162,9 +169,9 @@ impl Watch {
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
-        match std::mem::take(&mut self.open_line) {
-            true => output::line(""),
-            false => Ok(()),
+        match self.open_message.take() {
+            Some(_) => output::line(""),
+            None => Ok(()),
         }
     }
 }

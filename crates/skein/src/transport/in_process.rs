@@ -1,7 +1,7 @@
 //! The form without a server: the same router, in this process, under the home's lock.
 
 use ::http::{Request, header};
-use axum::body::Body;
+use axum::{Router, body::Body};
 use futures::{StreamExt, TryStreamExt};
 use tower::ServiceExt;
 
@@ -16,6 +16,7 @@ use crate::{
 /// Skein in this process.
 pub(crate) struct InProcess {
     instance: Instance,
+    router: Router,
     token: String,
     /// Released last, when nothing works on the home any more.
     lock: HomeLock,
@@ -28,8 +29,10 @@ impl InProcess {
         let instance = Instance::open(&context.home, &config).await?;
         // Turns that a crash cut off are ended; queued ones wait for a server.
         instance.recover().await?;
+        let router = skein_server::router(instance.app.clone(), instance.server.clone());
+        instance.app.lifecycle.set_ready();
         let token = context.token()?;
-        Ok(Self { instance, token, lock })
+        Ok(Self { instance, router, token, lock })
     }
 
     pub(super) async fn send(&self, call: Call) -> Result<Reply, Failure> {
@@ -51,7 +54,7 @@ impl InProcess {
         let request = request.body(body).map_err(|error| {
             Failure::new(Exit::Usage, "this request cannot be made").because(error)
         })?;
-        let response = match self.instance.router().oneshot(request).await {
+        let response = match self.router.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         };
@@ -61,7 +64,22 @@ impl InProcess {
         Ok(Reply { status, body: body.map_err(cut).boxed() })
     }
 
+    pub(super) async fn last_event(&self, session: &str) -> Result<u64, Failure> {
+        let missing = || Failure::new(Exit::NotFound, format!("session {session} not found"));
+        let refused = |error: skein_core::Error| {
+            Failure::new(Exit::NotFound, "the session cannot be read").because(error)
+        };
+        let session = session.parse().map_err(|_| missing())?;
+        let app = &self.instance.app;
+        let caller = app.people.authenticate(&self.token).await.map_err(refused)?;
+        let caller =
+            caller.ok_or_else(|| Failure::new(Exit::Auth, "the token opens nothing here"))?;
+        let record = app.sessions.get(&caller.scope, session).await.map_err(refused)?;
+        Ok(record.log.last_seq)
+    }
+
     pub(super) async fn close(self) {
+        drop(self.router);
         self.instance.close().await;
         drop(self.lock);
     }

@@ -119,8 +119,13 @@ impl Client {
         }
     }
 
-    pub(crate) fn is_in_process(&self) -> bool {
-        matches!(self.form, Form::InProcess(_))
+    /// The last event that can come: without a server nobody else writes while this process works.
+    /// Unknown with a server.
+    pub(crate) async fn last_event(&self, session: &str) -> Result<Option<u64>, Failure> {
+        match &self.form {
+            Form::Http(_) => Ok(None),
+            Form::InProcess(in_process) => in_process.last_event(session).await.map(Some),
+        }
     }
 
     async fn send(&self, call: Call) -> Result<Reply, Failure> {

@@ -23,20 +23,20 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A directory that is a Skein home for as long as somebody holds it.
 #[derive(Debug, Clone)]
-pub struct TestHome {
+pub(crate) struct TestHome {
     directory: Arc<TempDir>,
 }
 
 /// What one run of the binary did.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// A running `skein serve`. It is killed, by its id, when this is dropped.
-pub struct TestServer {
+pub(crate) struct TestServer {
     home: TestHome,
     environment: Vec<(String, String)>,
     process: Option<Process>,
@@ -53,50 +53,50 @@ struct Process {
 
 impl TestHome {
     /// An empty home.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: Arc::new(TempDir::with_prefix("skein-test-").unwrap()) }
     }
 
     /// A home with this `config.toml`.
-    pub fn with_config(config: &str) -> Self {
+    pub(crate) fn with_config(config: &str) -> Self {
         let home = Self::new();
         home.write_config(config);
         home
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    pub fn write_config(&self, config: &str) {
+    pub(crate) fn write_config(&self, config: &str) {
         fs::write(self.file("config.toml"), config).unwrap();
     }
 
     /// The secret in the token file.
-    pub fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         fs::read_to_string(self.file("token")).unwrap().trim().to_owned()
     }
 
     /// The binary on this home, with none of the settings of whoever runs the tests.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = skein();
         command.env("SKEIN_HOME", self.path()).args(arguments);
         command
     }
 
     /// Runs the binary on this home to its end.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(&mut self.command(arguments))
     }
 }
 
 impl Ran {
     /// Runs a command to its end.
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.stdin(Stdio::null()).output().unwrap();
         Self {
             code: output.status.code(),
@@ -107,7 +107,7 @@ impl Ran {
 
     /// What it printed, as JSON; fails unless it succeeded.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, Some(0), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
             panic!("not JSON ({error}): {}\nstderr: {}", self.stdout, self.stderr)
@@ -116,7 +116,7 @@ impl Ran {
 }
 
 /// The binary, with none of the settings of whoever runs the tests.
-pub fn skein() -> Command {
+pub(crate) fn skein() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skein"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -129,22 +129,22 @@ pub fn skein() -> Command {
 
 impl TestServer {
     /// On a fresh home with default settings.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::on(TestHome::new()).await
     }
 
     /// On a fresh home with this `config.toml`.
-    pub async fn with_config(config: &str) -> Self {
+    pub(crate) async fn with_config(config: &str) -> Self {
         Self::on(TestHome::with_config(config)).await
     }
 
     /// On a home that may have been used before.
-    pub async fn on(home: TestHome) -> Self {
+    pub(crate) async fn on(home: TestHome) -> Self {
         Self::on_with(home, &[]).await
     }
 
     /// On a home, with more environment variables.
-    pub async fn on_with(home: TestHome, environment: &[(&str, &str)]) -> Self {
+    pub(crate) async fn on_with(home: TestHome, environment: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let mut server = Self {
             home,
@@ -159,43 +159,43 @@ impl TestServer {
     }
 
     /// Starts again on the same home, on another port. A server that still runs is killed first.
-    pub async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.kill();
         self.start_process().await;
     }
 
-    pub fn home(&self) -> &TestHome {
+    pub(crate) fn home(&self) -> &TestHome {
         &self.home
     }
 
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    pub fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.as_ref().expect("the server runs").child.id()
     }
 
     /// `127.0.0.1:PORT`, for tests that need a connection of their own.
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("http://").unwrap()
     }
 
-    pub fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| process.child.try_wait().unwrap().is_none())
     }
 
     /// What the server wrote to stderr, over all of its starts.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.home.file("test-server.log")).unwrap_or_default()
     }
 
     /// Ends the server as a power cut would, and waits until it is gone.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             // Only fails when it has ended already.
             drop(process.child.kill());
@@ -203,19 +203,19 @@ impl TestServer {
         }
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
     /// Asks the server to stop, as a service manager would, and waits until it has.
-    pub async fn terminate(&mut self) -> ExitStatus {
+    pub(crate) async fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.exited().await
     }
 
     /// Waits until the server has ended by itself.
-    pub async fn exited(&mut self) -> ExitStatus {
+    pub(crate) async fn exited(&mut self) -> ExitStatus {
         let mut process = self.process.take().expect("the server runs");
         let pid = process.child.id();
         let waiting = tokio::task::spawn_blocking(move || process.child.wait().unwrap());
@@ -223,30 +223,30 @@ impl TestServer {
             Ok(status) => status.unwrap(),
             Err(_) => {
                 let raw = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-                drop(kill_process(raw, Signal::KILL));
+                let _ = kill_process(raw, Signal::KILL);
                 panic!("the server did not exit in {EXIT_TIMEOUT:?}; its log:\n{}", self.log());
             }
         }
     }
 
     /// A request to this server with the token of its home.
-    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token)
     }
 
-    pub async fn get(&self, path: &str) -> (StatusCode, Value) {
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
         send(self.request(Method::GET, path)).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         send(self.request(Method::POST, path).json(&body)).await
     }
 
-    pub async fn patch(&self, path: &str, body: Value) -> (StatusCode, Value) {
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> (StatusCode, Value) {
         send(self.request(Method::PATCH, path).json(&body)).await
     }
 
-    pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
+    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
         send(self.request(Method::DELETE, path)).await
     }
 
@@ -280,7 +280,7 @@ impl Drop for TestServer {
 }
 
 /// Sends, and reads the answer as JSON; `null` when there is no body.
-pub async fn send(request: RequestBuilder) -> (StatusCode, Value) {
+pub(crate) async fn send(request: RequestBuilder) -> (StatusCode, Value) {
     let response = request.send().await.unwrap();
     let status = response.status();
     let body = response.text().await.unwrap();
@@ -292,7 +292,7 @@ pub async fn send(request: RequestBuilder) -> (StatusCode, Value) {
 }
 
 /// A client with a bound on every wait.
-pub fn http_client() -> reqwest::Client {
+pub(crate) fn http_client() -> reqwest::Client {
     // Whichever test comes first installs it.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, OpenFlags, functions::FunctionFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig, functions::FunctionFlags};
 
 /// Rows of about 2 KB are usual, and larger pages waste less of their end: 6.7 KB a turn where pages of 4 KB take
 /// 7.7 KB. The price is a longer write-ahead log, and commits that are somewhat slower.
@@ -54,6 +54,8 @@ fn open(path: &Path, extra: OpenFlags, busy_timeout: Duration) -> rusqlite::Resu
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(busy_timeout)?;
+    // Else a statement over a partial index is compiled again whenever a value is bound to it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "temp_store", "memory")?;

@@ -20,9 +20,9 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "the fields document the parameters")]
 pub(crate) struct Filters {
-    /// Sessions of this repository.
+    /// The id of a repository. As with every filter here, an empty value does not filter.
     #[param(rename = "repoId")]
-    repo_id: Option<Uuid>,
+    repo_id: Option<String>,
     /// Words of `status`, comma-separated: active, completed, cancelled, error.
     #[param(example = "active,completed")]
     status: Option<String>,

@@ -1,0 +1,73 @@
+//! `skein doctor` finds what is broken and changes nothing.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use serde_json::Value;
+
+use crate::common::{Ran, TestHome, TestServer};
+
+fn states(report: &Value) -> Vec<(String, String)> {
+    let text = |check: &Value, field: &str| check[field].as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap();
+    checks.iter().map(|check| (text(check, "name"), text(check, "state"))).collect()
+}
+
+fn pair(name: &str, state: &str) -> (String, String) {
+    (name.to_owned(), state.to_owned())
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn a_running_server_is_found_healthy() {
+    let server = TestServer::start().await;
+
+    let report = server.home().run(&["doctor", "--json"]).json();
+
+    for name in ["config", "home", "token", "server", "schema"] {
+        assert!(states(&report).contains(&pair(name, "ok")), "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_home_that_does_not_exist_is_no_fault_and_is_not_made() {
+    let home = TestHome::new();
+    let missing = home.file("later");
+
+    let ran = home.run(&["--home", missing.to_str().unwrap(), "doctor", "--json"]);
+
+    assert_eq!(states(&ran.json()), [pair("config", "ok"), pair("home", "warn")]);
+    assert!(!missing.exists());
+}
+
+#[tokio::test]
+async fn an_open_token_file_is_broken_and_exits_with_1() {
+    let mut server = TestServer::start().await;
+    server.terminate().await;
+    set_mode(&server.home().file("token"), 0o644);
+
+    let ran = server.home().run(&["doctor", "--json"]);
+
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.code, Some(1));
+    assert!(states(&report).contains(&pair("token", "broken")), "{report}");
+    assert_eq!(ran.stderr, "error: one thing is broken\n");
+}
+
+#[test]
+fn settings_for_later_versions_are_named_and_wrong_ones_are_broken() {
+    let later =
+        TestHome::with_config("[redis]\nurl = 'redis://db'\n[providers.x]\nchain = 'none'\n");
+    let wrong = TestHome::with_config("[agents.gemini]\nruntime = 'acp'\n");
+
+    let text = later.run(&["doctor"]).stdout;
+    let ran: Ran = wrong.run(&["doctor"]);
+
+    assert!(text.contains("warn\tconfig\t[redis] is not used by this version"), "{text}");
+    assert!(text.contains("warn\tconfig\t[providers] is not used by this version"), "{text}");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stdout.contains("agent \"gemini\""), "{}", ran.stdout);
+    assert!(ran.stdout.contains("this version has: echo"), "{}", ran.stdout);
+}

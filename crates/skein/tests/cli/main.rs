@@ -1,0 +1,19 @@
+//! The command line as people and scripts meet it: the real binary, in homes of its own.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking, also in its helpers"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod config;
+mod doctor;
+mod migrate;
+mod reference;
+mod serve;
+mod sessions;
+mod tokens;
+mod watch;
