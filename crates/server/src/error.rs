@@ -11,7 +11,7 @@ use skein_core::{
 };
 
 /// Seconds after which a refused request may be tried again, unless it is known better.
-const RETRY_AFTER: u64 = 1;
+const RETRY_AFTER: u32 = 1;
 
 macro_rules! codes {
     ($($variant:ident = $text:literal, $status:ident, $title:literal, $retry:ident;)+) => {
@@ -104,7 +104,7 @@ pub(crate) struct Problem {
     field: Option<String>,
     revision: Option<u64>,
     /// Seconds, for refusals that name a pause.
-    retry_after: u64,
+    retry_after: u32,
     /// What is logged and never shown.
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -136,7 +136,7 @@ impl Problem {
     /// When to come back: whole seconds, rounded up, at least one.
     pub(crate) fn after(mut self, pause: Duration) -> Self {
         let rounded_up = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
-        self.retry_after = rounded_up.max(1);
+        self.retry_after = u32::try_from(rounded_up).unwrap_or(u32::MAX).max(1);
         self
     }
 

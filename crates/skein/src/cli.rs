@@ -1,9 +1,13 @@
 //! The command line: every command, argument and help text.
 
+mod administration;
+
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub(crate) use administration::{AuditCommand, OrgCommand, RepoCommand, UserCommand, UserRole};
 
 /// Keeps the sessions of AI agents.
 #[derive(Debug, Parser)]
@@ -60,6 +64,18 @@ pub(crate) enum Command {
     /// Manage access tokens
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Register repositories
+    #[command(subcommand)]
+    Repo(RepoCommand),
+    /// Look after the people of your organisation
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Look after organisations
+    #[command(subcommand)]
+    Org(OrgCommand),
+    /// Read and check the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Change the version of the database schema
     #[command(subcommand)]
     Migrate(MigrateCommand),
@@ -83,6 +99,9 @@ pub(crate) struct Listen {
     /// Address and port; port 0 takes a free one [default: 127.0.0.1:7534]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
+    /// Repositories may be registered below this directory [default: none may]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace_root: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -242,7 +261,7 @@ pub(crate) enum TokenRole {
 pub(crate) enum MigrateCommand {
     /// Show every step and whether it was made
     Status,
-    /// Make every step that is missing; `serve` does this by itself
+    /// Make every step that is missing; on SQLite `serve` does this by itself
     Up,
     /// Take steps back, and with them the data that only they can hold
     Down {

@@ -6,6 +6,7 @@ mod config;
 mod failure;
 mod home;
 mod output;
+mod store;
 mod system;
 mod telemetry;
 mod transport;

@@ -1,49 +1,60 @@
 //! From settings to a working Skein: the one place that knows every part.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use skein_core::{
     agents::{Agent, Agents},
+    auditing::Auditing,
     feed::Feed,
     history::History,
     model::{AgentContext, AgentContextId, SystemScope},
     orchestrator::Orchestrator,
     people::People,
     platform::{Limits, Platform},
-    ports::{AgentRuntime, Storage, StoreError},
+    ports::{AgentRuntime, StoreError},
     recovery::{self, Recovered},
+    registry::Registry,
     sessions::Sessions,
 };
-use skein_runtimes::echo::{Echo, EchoSettings};
-use skein_server::{App, Lifecycle, ServerSettings};
-use skein_storage::sqlite::{OpenError, SqliteOptions, SqliteStore};
+use skein_runtimes::{
+    echo::{Echo, EchoSettings},
+    workspace::WorkspaceRoot,
+};
+use skein_server::{App, Lifecycle, Rate, ServerSettings};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    commands::migrate_failure,
     config::{AgentSettings, Config, Runtime, Settings},
     failure::{Exit, Failure},
     home::Home,
+    store::Engine,
     system::System,
 };
+
+/// What is still to be written when everything else has ended may take this long.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// A Skein in this process. The home's lock must be held for as long as it lives.
 pub(crate) struct Instance {
     pub(crate) app: App,
     pub(crate) server: ServerSettings,
-    store: Arc<SqliteStore>,
+    store: Engine,
+    /// Writes that nobody waits for.
+    background: TaskTracker,
 }
 
 impl Instance {
     /// Opens the store, brings its schema up to date, and puts everything together.
     pub(crate) async fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
-        let store = open_store(home).await?;
+        let store = Engine::open(home, &config.settings.store).await?;
         let platform = Arc::new(Platform {
-            store: Arc::clone(&store) as Arc<dyn Storage>,
+            store: store.storage(),
             feed: Arc::new(Feed::default()),
             clock: Arc::new(System),
             ids: Arc::new(System),
             secrets: Arc::new(System),
+            workspaces: Arc::new(workspaces(&config.settings)),
             limits: limits(&config.settings),
         });
         let people = People::new(Arc::clone(&platform));
@@ -51,9 +62,13 @@ impl Instance {
         let agents = Arc::new(agents(&config.settings, platform.as_ref()).await?);
         let orchestrator =
             Orchestrator::new(Arc::clone(&platform), Arc::clone(&agents), TaskTracker::new());
+        let background = TaskTracker::new();
         let app = App {
+            registry: Registry::new(Arc::clone(&platform), Arc::clone(&agents)),
+            auditing: Auditing::new(Arc::clone(&platform), &background),
             sessions: Sessions::new(Arc::clone(&platform), agents, Arc::clone(&orchestrator)),
             history: History::new(Arc::clone(&platform)),
+            requests: TaskTracker::new(),
             platform,
             orchestrator,
             people,
@@ -62,7 +77,7 @@ impl Instance {
                 Failure::new(Exit::Failed, "metrics cannot be counted").because(error)
             })?,
         };
-        Ok(Self { app, server: server_settings(&config.settings), store })
+        Ok(Self { app, server: server_settings(&config.settings), store, background })
     }
 
     /// Ends what a crash cut off. Before anyone can ask about it.
@@ -72,38 +87,41 @@ impl Instance {
         })
     }
 
+    /// Seals the audit log for as long as it is polled.
+    pub(crate) fn sealing(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.store.clone().keep_sealed()
+    }
+
     /// Waits a while for running turns, then closes the store. What is left is recovered at the next start.
     pub(crate) async fn close(self) {
-        if tokio::time::timeout(self.server.drain, self.app.orchestrator.drain()).await.is_err() {
+        self.app.requests.close();
+        let running =
+            async { tokio::join!(self.app.orchestrator.drain(), self.app.requests.wait()) };
+        if timeout(self.server.drain, running).await.is_err() {
             tracing::warn!("some turns were still running; they are recovered at the next start");
         }
         self.close_store().await;
     }
 
-    /// Makes everything durable that was promised, and leaves a tidy file.
+    /// Makes everything durable that was promised, and leaves a tidy store.
     pub(crate) async fn close_store(self) {
-        let store = self.store;
-        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
-            tracing::error!("the store did not close as it should");
+        // The last refusals are written once nobody can be refused any more.
+        drop(self.app);
+        self.background.close();
+        if timeout(LAST_WRITES, self.background.wait()).await.is_err() {
+            tracing::warn!("some refusals were not audited in time");
         }
+        self.store.close().await;
     }
 }
 
-async fn open_store(home: &Home) -> Result<Arc<SqliteStore>, Failure> {
-    let path = home.database_file();
-    let opened = tokio::task::spawn_blocking(move || {
-        SqliteStore::migrate_and_open(&path, SqliteOptions::default(), Arc::new(System))
-    });
-    let file = home.database_file();
-    let cannot = || Failure::new(Exit::Unavailable, format!("cannot open {}", file.display()));
-    match opened.await {
-        Ok(Ok(store)) => Ok(Arc::new(store)),
-        Ok(Err(OpenError::Schema(error))) => Err(migrate_failure(error)),
-        Ok(Err(error @ (OpenError::Sqlite(_) | OpenError::Threads(_)))) => {
-            Err(cannot().because(error).hint("skein doctor looks for the reason"))
-        }
-        Err(panicked) => Err(cannot().because(panicked)),
+/// Where repositories may be. A root that is not there yet may still be mounted.
+fn workspaces(settings: &Settings) -> WorkspaceRoot {
+    let root = settings.workspace.root.as_ref().map(PathBuf::from);
+    if let Some(root) = root.as_ref().filter(|root| !root.is_dir()) {
+        tracing::warn!(root = %root.display(), "the workspace root is not a directory");
     }
+    WorkspaceRoot::new(root)
 }
 
 /// The first run makes the owner and their token; a token file that was lost is replaced.
@@ -127,12 +145,18 @@ async fn leave_token(home: &Home, people: &People) -> Result<(), Failure> {
 }
 
 fn server_settings(settings: &Settings) -> ServerSettings {
+    let limits = &settings.limits;
+    // One second's worth at once, unless it is said otherwise.
+    let rate = |per_second| Rate { per_second, burst: limits.burst.unwrap_or(per_second) };
     ServerSettings {
         listen: settings.server.listen.parse().ok(),
         allowed_hosts: settings.server.allowed_hosts.clone(),
         allowed_origins: settings.server.allowed_origins.clone(),
-        body_bytes: settings.limits.request_body_bytes,
-        streams_per_user: settings.limits.streams_per_user,
+        body_bytes: limits.request_body_bytes,
+        streams_per_user: limits.streams_per_user,
+        rate_per_user: rate(limits.requests_per_second_per_user),
+        rate_per_org: rate(limits.requests_per_second_per_org),
+        in_flight_per_org: limits.in_flight_per_org,
         drain: Duration::from_secs(settings.server.drain_seconds),
         ..ServerSettings::default()
     }

@@ -42,7 +42,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         checks.push(check_directory(context));
         checks.push(check_token(context));
         checks.push(check_lock(context).await);
-        checks.push(check_schema(context));
+        checks.push(check_schema(context).await);
         checks.push(check_space(context.home.path()));
     } else {
         let detail = format!("{} does not exist yet", context.home.path().display());
@@ -141,16 +141,21 @@ async fn check_lock(context: &Context) -> Check {
     }
 }
 
-fn check_schema(context: &Context) -> Check {
-    let status = match migrate::status(&context.home) {
+async fn check_schema(context: &Context) -> Check {
+    let Ok(config) = context.load_config() else {
+        let remedy = "correct the settings first";
+        return Check::warn("schema", "not known without usable settings".to_owned(), remedy);
+    };
+    let schema = migrate::Schema::of(&context.home, &config);
+    let status = match schema.status().await {
         Ok(status) => status,
         Err(failure) => {
             let causes = failure.causes().join(": ");
-            let remedy = failure.hint.unwrap_or_else(|| "restore the database file".to_owned());
+            let remedy = failure.hint.unwrap_or_else(|| "check the database".to_owned());
             return Check::broken("schema", causes, remedy);
         }
     };
-    let newest = skein_storage::migrations::newest(skein_storage::sqlite::migrate::MIGRATIONS);
+    let newest = schema.newest();
     let applied = status.iter().filter(|step| step.applied_at.is_some());
     let current = applied.map(|step| step.version).max().unwrap_or_default();
     match current.cmp(&newest) {

@@ -1,14 +1,18 @@
-//! `skein migrate …`: works on the database of the home, without a server.
+//! `skein migrate …`: works on the database itself, without a server.
+
+use std::path::PathBuf;
 
 use serde_json::json;
 use skein_storage::{
     migrations::{self, MigrateError, Migration, MigrationStatus},
+    postgres::migrate as postgres,
     sqlite::migrate as sqlite,
 };
 
 use super::{Context, Format};
 use crate::{
     cli::MigrateCommand,
+    config::Config,
     failure::{Exit, Failure},
     home::Home,
     output,
@@ -16,29 +20,92 @@ use crate::{
 };
 
 pub(super) async fn run(context: &Context, command: MigrateCommand) -> Result<(), Failure> {
-    context.load_config()?;
-    let path = context.home.database_file();
+    let schema = Schema::of(&context.home, &context.load_config()?);
     let changed = match command {
         MigrateCommand::Status => Vec::new(),
         MigrateCommand::Up => {
             let _lock = context.home.lock_alone().await?;
-            sqlite::up(&path, &System).map_err(failure)?
+            schema.up().await?
         }
         MigrateCommand::Down { to } => {
             let _lock = context.home.lock_alone().await?;
-            sqlite::down(&path, to).map_err(failure)?
+            schema.down(to).await?
         }
     };
-    print(context, &status(&context.home)?, &changed)
+    print(context, &schema.status().await?, &changed)
 }
 
-/// Where each step stands. A database that does not exist is not made.
-pub(super) fn status(home: &Home) -> Result<Vec<MigrationStatus>, Failure> {
-    let path = home.database_file();
-    match path.exists() {
-        true => sqlite::status(&path).map_err(failure),
-        false => Ok(migrations::status(sqlite::MIGRATIONS, &[])),
+/// The schema of the store that the settings name.
+pub(super) enum Schema {
+    Sqlite(PathBuf),
+    Postgres {
+        /// As the server logs in; enough to look.
+        url: String,
+        /// The role that is to be let in.
+        role: String,
+        owner_url: Option<String>,
+    },
+}
+
+impl Schema {
+    pub(super) fn of(home: &Home, config: &Config) -> Self {
+        let store = &config.settings.store;
+        match store.role().filter(|_| store.is_postgres()) {
+            Some(role) => Self::Postgres {
+                url: store.url.clone(),
+                role,
+                owner_url: store.migrate_url.clone(),
+            },
+            None => Self::Sqlite(home.database_file()),
+        }
     }
+
+    /// Where each step stands. A database file that does not exist is not made.
+    pub(super) async fn status(&self) -> Result<Vec<MigrationStatus>, Failure> {
+        match self {
+            Self::Sqlite(path) if path.exists() => sqlite::status(path).map_err(failure),
+            Self::Sqlite(_) => Ok(migrations::status(sqlite::MIGRATIONS, &[])),
+            Self::Postgres { url, owner_url, .. } => {
+                postgres::status(owner_url.as_ref().unwrap_or(url)).await.map_err(failure)
+            }
+        }
+    }
+
+    /// The version that this program wants.
+    pub(super) fn newest(&self) -> u32 {
+        migrations::newest(match self {
+            Self::Sqlite(_) => sqlite::MIGRATIONS,
+            Self::Postgres { .. } => postgres::MIGRATIONS,
+        })
+    }
+
+    async fn up(&self) -> Result<Vec<&'static Migration>, Failure> {
+        match self {
+            Self::Sqlite(path) => sqlite::up(path, &System).map_err(failure),
+            Self::Postgres { role, owner_url, .. } => {
+                let owner_url = owner_of(owner_url.as_deref())?;
+                postgres::up(owner_url, role, &System).await.map_err(failure)
+            }
+        }
+    }
+
+    async fn down(&self, to: u32) -> Result<Vec<&'static Migration>, Failure> {
+        match self {
+            Self::Sqlite(path) => sqlite::down(path, to).map_err(failure),
+            Self::Postgres { owner_url, .. } => {
+                postgres::down(owner_of(owner_url.as_deref())?, to).await.map_err(failure)
+            }
+        }
+    }
+}
+
+/// Tables are made and dropped by the role that owns them, which the server must not be.
+fn owner_of(owner_url: Option<&str>) -> Result<&str, Failure> {
+    owner_url.ok_or_else(|| {
+        Failure::new(Exit::Usage, "the owner of the database is not known").hint(
+            "set [store] migrate_url or SKEIN_STORE__MIGRATE_URL to postgres://owner@host/database",
+        )
+    })
 }
 
 pub(crate) fn failure(error: MigrateError) -> Failure {
@@ -57,9 +124,8 @@ pub(crate) fn failure(error: MigrateError) -> Failure {
         MigrateError::ChangedMigration { .. } | MigrateError::Gap { .. } => {
             Some("this database was changed by another build; use that one".to_owned())
         }
-        MigrateError::Pending { .. }
-        | MigrateError::UnknownTarget { .. }
-        | MigrateError::Engine(_) => None,
+        MigrateError::Pending { .. } => Some("skein migrate up makes the missing steps".to_owned()),
+        MigrateError::UnknownTarget { .. } | MigrateError::Engine(_) => None,
     };
     let failure = Failure::new(exit, "the schema cannot be used").because(error);
     match hint {

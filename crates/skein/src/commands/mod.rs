@@ -1,14 +1,18 @@
 //! One module per command. Each is a client of the REST API, except those that work on the home itself.
 
+mod audit;
 mod completions;
 mod config;
 mod doctor;
 mod ids;
 mod migrate;
+mod org;
+mod repo;
 mod serve;
 mod session;
 mod token;
 mod turn;
+mod user;
 mod watch;
 
 use crate::{
@@ -114,6 +118,10 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::ListSessions(list) => session::list(context, list).await,
         Command::Turn(command) => turn::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,
+        Command::Repo(command) => repo::run(context, command).await,
+        Command::User(command) => user::run(context, command).await,
+        Command::Org(command) => org::run(context, command).await,
+        Command::Audit(command) => audit::run(context, command).await,
         Command::Migrate(command) => migrate::run(context, command).await,
         Command::Doctor => doctor::run(context).await,
         Command::Config(command) => config::run(context, &command),
@@ -134,6 +142,13 @@ async fn with_client<T>(
     let result = work(&client).await;
     client.close().await;
     result
+}
+
+/// Says how to go on when there is another page.
+fn more(page: &serde_json::Value) {
+    if let Some(cursor) = page["nextCursor"].as_str() {
+        output::aside(&format!("go on with --cursor {cursor}"));
+    }
 }
 
 /// A text field of an answer, or nothing.

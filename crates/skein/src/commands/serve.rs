@@ -45,7 +45,8 @@ pub(super) async fn run(
     listen: Listen,
     greeting: Greeting,
 ) -> Result<(), Failure> {
-    let config = context.load_config_with(&Flags { listen: listen.listen })?;
+    let flags = Flags { listen: listen.listen, workspace_root: listen.workspace_root };
+    let config = context.load_config_with(&flags)?;
     telemetry::start(&config.settings, context.environment.get("SKEIN_LOG"))?;
     let mut signals = Signals::new()?;
     let Started { lock, listener, instance, recovered } = tokio::select! {
@@ -61,6 +62,7 @@ pub(super) async fn run(
     tasks.spawn(async move { recovery::start_queued(&orchestrator, recovered).await });
     let sweeping = sweep(Arc::clone(&instance.app.platform));
     tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sealing()));
     tasks.close();
 
     let asked_to_stop = stop.clone().cancelled_owned();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{AgentSettings, Config, ConfigProblem, Runtime, Settings};
+use super::{AgentSettings, Config, ConfigProblem, Runtime, Settings, sections::is_postgres};
 
 /// What can be named in `runtime` today.
 const RUNTIMES: &str = "echo";
@@ -24,7 +24,6 @@ pub(super) fn unused_sections(settings: &Settings) -> Vec<&'static str> {
     [
         ("redis", settings.redis.is_some()),
         ("retrieval", settings.retrieval.is_some()),
-        ("workspace", settings.workspace.root.is_some()),
         ("providers", !settings.providers.is_empty()),
         ("budgets", !settings.budgets.is_empty()),
     ]
@@ -76,6 +75,11 @@ fn check_limits(config: &Config) -> Result<(), ConfigProblem> {
         ("limits.field_bytes", limits.field_bytes == 0),
         ("limits.metadata_bytes", limits.metadata_bytes == 0),
         ("limits.streams_per_user", limits.streams_per_user == 0),
+        ("limits.requests_per_second_per_user", limits.requests_per_second_per_user == 0),
+        ("limits.requests_per_second_per_org", limits.requests_per_second_per_org == 0),
+        ("limits.burst", limits.burst == Some(0)),
+        ("limits.in_flight_per_org", limits.in_flight_per_org == 0),
+        ("store.connections", config.settings.store.connections == 0),
     ]
     .into_iter()
     .find_map(|(key, is_zero)| is_zero.then_some(key));
@@ -90,17 +94,23 @@ fn check_limits(config: &Config) -> Result<(), ConfigProblem> {
 }
 
 fn check_engines(config: &Config) -> Result<(), ConfigProblem> {
-    let store = config.settings.store.url.as_str();
-    if store.starts_with("postgres://") || store.starts_with("postgresql://") {
-        return Err(config.problem(
-            "store.url",
-            "PostgreSQL is not in this version yet".to_owned(),
-            "use \"sqlite\"",
-        ));
+    let store = &config.settings.store;
+    let address = "write it like postgres://role@host/database";
+    match store.is_postgres() {
+        true if store.role().is_none() => {
+            let reason = "the address names no role to log in as".to_owned();
+            return Err(config.problem("store.url", reason, address));
+        }
+        false if store.url != "sqlite" => {
+            let reason = "this is not a store that Skein knows".to_owned();
+            let hint = "use \"sqlite\", or postgres://role@host/database";
+            return Err(config.problem("store.url", reason, hint));
+        }
+        _ => {}
     }
-    if store != "sqlite" {
-        let reason = "this is not a store that Skein knows".to_owned();
-        return Err(config.problem("store.url", reason, "use \"sqlite\""));
+    if store.migrate_url.as_deref().is_some_and(|url| !is_postgres(url)) {
+        let reason = "this is not a PostgreSQL address".to_owned();
+        return Err(config.problem("store.migrate_url", reason, address));
     }
     if config.settings.payloads.url != "db" {
         let reason = "payloads outside the database are not in this version yet".to_owned();

@@ -16,7 +16,7 @@ use figment::{
 
 pub(crate) use environment::Environment;
 pub(crate) use problem::ConfigProblem;
-pub(crate) use sections::{AgentSettings, LogFormat, Runtime, Settings};
+pub(crate) use sections::{AgentSettings, LogFormat, Runtime, Settings, Store};
 pub(crate) use show::ShownValue;
 
 /// The settings in force, and where each of them came from.
@@ -32,6 +32,7 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
     pub(crate) listen: Option<String>,
+    pub(crate) workspace_root: Option<String>,
 }
 
 impl Config {
@@ -78,12 +79,15 @@ impl Config {
 
 impl Flags {
     fn settings(&self) -> Vec<Setting> {
-        let listen = self.listen.clone().map(|listen| Setting {
-            key: "server.listen".to_owned(),
-            value: Value::from(listen),
-            origin: "flag --listen".to_owned(),
-        });
-        listen.into_iter().collect()
+        let flags = [
+            ("server.listen", "flag --listen", &self.listen),
+            ("workspace.root", "flag --workspace-root", &self.workspace_root),
+        ];
+        let setting = |(key, origin, value): (&str, &str, &Option<String>)| {
+            let value = Value::from(value.clone()?);
+            Some(Setting { key: key.to_owned(), value, origin: origin.to_owned() })
+        };
+        flags.into_iter().filter_map(setting).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use figment::value::Value;
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use skein_core::platform;
 
@@ -55,13 +56,37 @@ impl Default for Server {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Store {
+    /// `sqlite`, or `postgres://role@host/database` with a role that row-level security binds.
     pub(crate) url: String,
+    /// The same database as the owner of its tables. Only `skein migrate` uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) migrate_url: Option<String>,
+    /// Connections to PostgreSQL at most.
+    pub(crate) connections: usize,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { url: "sqlite".to_owned() }
+        Self { url: "sqlite".to_owned(), migrate_url: None, connections: 32 }
     }
+}
+
+impl Store {
+    pub(crate) fn is_postgres(&self) -> bool {
+        is_postgres(&self.url)
+    }
+
+    /// The role that `url` logs in as.
+    pub(crate) fn role(&self) -> Option<String> {
+        let (_, rest) = self.url.split_once("://")?;
+        let (user_info, _) = rest.split('/').next()?.rsplit_once('@')?;
+        let role = user_info.split(':').next().filter(|role| !role.is_empty())?;
+        percent_decode_str(role).decode_utf8().ok().map(Into::into)
+    }
+}
+
+pub(super) fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
 /// Where full texts are kept.
@@ -109,6 +134,13 @@ pub(crate) struct Limits {
     pub(crate) active_files: usize,
     pub(crate) queued_turns: u32,
     pub(crate) streams_per_user: usize,
+    pub(crate) requests_per_second_per_user: u32,
+    pub(crate) requests_per_second_per_org: u32,
+    /// Requests that may come at once after a pause; left out: as many as in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) burst: Option<u32>,
+    /// Requests of one organisation that are worked on at the same time.
+    pub(crate) in_flight_per_org: usize,
     /// Name, description and the like.
     pub(crate) field_bytes: usize,
     pub(crate) metadata_bytes: usize,
@@ -123,6 +155,10 @@ impl Default for Limits {
             active_files: core.active_files,
             queued_turns: core.queued_turns,
             streams_per_user: 1_000,
+            requests_per_second_per_user: 20_000,
+            requests_per_second_per_org: 40_000,
+            burst: None,
+            in_flight_per_org: 1_000,
             field_bytes: core.field_bytes,
             metadata_bytes: core.metadata_bytes,
         }

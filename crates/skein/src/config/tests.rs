@@ -28,7 +28,7 @@ fn a_flag_beats_skein_variables_beat_agent_variables_beat_the_file() {
         load(file, variables, &Flags::default()).unwrap().settings.sessions.idle_timeout_minutes
     };
     let listen = |variables: &[(&str, &str)], flag: Option<&str>| {
-        let flags = Flags { listen: flag.map(str::to_owned) };
+        let flags = Flags { listen: flag.map(str::to_owned), ..Flags::default() };
         load(file, variables, &flags).unwrap().settings.server.listen
     };
 
@@ -86,10 +86,7 @@ fn the_whole_documented_file_is_well_formed() {
     let config = load(file, &[], &Flags::default()).unwrap();
 
     assert_eq!(config.settings.agents["echo"].reply_bytes, Some(2000));
-    assert_eq!(
-        config.unused_sections(),
-        ["redis", "retrieval", "workspace", "providers", "budgets"]
-    );
+    assert_eq!(config.unused_sections(), ["redis", "retrieval", "providers", "budgets"]);
 }
 
 #[test]
@@ -104,7 +101,7 @@ fn a_setting_that_does_not_exist_is_refused_with_those_that_do() {
         key,
         (
             "config.toml: store.uri: there is no such setting".to_owned(),
-            Some("[store] has url".to_owned())
+            Some("[store] has url, migrate_url, connections".to_owned())
         )
     );
     assert_eq!(
@@ -118,7 +115,9 @@ fn unusable_values_are_refused_with_their_place_and_what_would_be_right() {
     let problems = [
         problem("[server]\nlisten = 'nowhere'\n", &[]),
         problem("[server]\ndrain_seconds = 'long'\n", &[]),
-        problem("[store]\nurl = 'postgres://skein:secret@db/skein'\n", &[]),
+        problem("[store]\nurl = 'postgres://db/skein'\n", &[]),
+        problem("[store]\nurl = 'mysql://db/skein'\n", &[]),
+        problem("[store]\nmigrate_url = 'sqlite'\n", &[]),
         problem("[payloads]\nurl = 's3://bucket'\n", &[]),
         problem("[agents.gemini]\nruntime = 'acp'\ncommand = ['gemini']\n", &[]),
         problem("[agents.x]\nruntime = 'magic'\n", &[]),
@@ -131,7 +130,9 @@ fn unusable_values_are_refused_with_their_place_and_what_would_be_right() {
     insta::assert_snapshot!(problems.join("\n"), @r#"
     config.toml: server.listen: "nowhere" is not an address and a port | write it like 127.0.0.1:7534 or [::1]:7534; port 0 takes a free one
     config.toml: server.drain_seconds: invalid type: found string "long", expected u64 | 
-    config.toml: store.url: PostgreSQL is not in this version yet | use "sqlite"
+    config.toml: store.url: the address names no role to log in as | write it like postgres://role@host/database
+    config.toml: store.url: this is not a store that Skein knows | use "sqlite", or postgres://role@host/database
+    config.toml: store.migrate_url: this is not a PostgreSQL address | write it like postgres://role@host/database
     config.toml: payloads.url: payloads outside the database are not in this version yet | use "db"
     config.toml: agents.gemini.runtime: agent "gemini" needs the runtime "acp", which is not in this version yet | this version has: echo; remove [agents.gemini] or change its runtime
     config.toml: agents.x.runtime: "magic" is not known here | use echo, local, responses, acp
@@ -164,7 +165,7 @@ fn an_empty_variable_counts_as_unset() {
 #[test]
 fn every_value_is_shown_with_its_origin_and_without_secrets() {
     let file = "[redis]\nurl = 'redis://:secret@db'\n[agents.echo]\nenv = { API_KEY = 'secret' }\n";
-    let flags = Flags { listen: Some("127.0.0.1:1".to_owned()) };
+    let flags = Flags { listen: Some("127.0.0.1:1".to_owned()), ..Flags::default() };
     let variables = [("SKEIN_LIMITS__QUEUED_TURNS", "7")];
 
     let values = load(file, &variables, &flags).unwrap().shown_values();
@@ -179,4 +180,21 @@ fn every_value_is_shown_with_its_origin_and_without_secrets() {
     assert_eq!(line("store.url"), "\"sqlite\" (default)");
     assert_eq!(line("redis.url"), "\"redis://:(hidden)@db\" (config.toml)");
     assert_eq!(line("agents.echo.env.API_KEY"), "\"(hidden)\" (config.toml)");
+}
+
+#[test]
+fn the_role_of_an_address_is_the_one_that_logs_in() {
+    let role = |url: &str| Store { url: url.to_owned(), ..Store::default() }.role();
+
+    let roles = [
+        "postgres://skein@db/skein",
+        "postgresql://sk%40in:pass:word@db:5432/skein?sslmode=disable",
+        "postgres://skein@%2Frun%2Fpostgresql/skein",
+        "postgres://db/a@b",
+        "postgres://:pass@db/skein",
+    ]
+    .map(role);
+
+    let (skein, odd) = (Some("skein".to_owned()), Some("sk@in".to_owned()));
+    assert_eq!(roles, [skein.clone(), odd, skein, None, None]);
 }
