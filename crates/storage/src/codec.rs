@@ -63,6 +63,16 @@ pub fn pack_json<T: Serialize>(entity: &'static str, value: &T) -> Result<Vec<u8
     serde_json::to_vec(value).map(|json| pack(&json)).map_err(|error| unreadable(entity, &error))
 }
 
+/// A value as JSON that is hashed before it is packed.
+pub fn json<T: Serialize>(entity: &'static str, value: &T) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|error| unreadable(entity, &error))
+}
+
+/// What a row cannot be written without.
+pub fn required<T>(entity: &'static str, value: Option<T>) -> Result<T, StoreError> {
+    value.ok_or_else(|| StoreError::Corrupt { entity, reason: "it says nothing".to_owned() })
+}
+
 /// Reads back what [`pack_json`] gave.
 pub fn unpack_json<T: DeserializeOwned>(
     entity: &'static str,

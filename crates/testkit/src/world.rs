@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::json;
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, Answer, Binding, Event, EventBody, Failure, FailureCode,
-        Interface, LogId, MessageCompleted, MessageContent, MessageId, Mode, Org, OrgId, PayloadId,
-        Profile, Response, Role, Scope, Session, SessionChange, SessionId, SessionState,
-        Sha256Hash, SystemScope, Ticket, TicketId, TicketKind, TicketStatus, Timestamp, Token,
-        TokenId, Turn, TurnId, TurnOpened, TurnRequest, TurnState, Usage, User, UserId, UserRole,
+        AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, Answer, Binding,
+        ConversationContext, ConversationContextId, ConversationSpec, Event, EventBody, Failure,
+        FailureCode, Interface, LogId, MessageCompleted, MessageContent, MessageId, Mode, Org,
+        OrgId, PayloadId, Profile, Repo, RepoId, Response, Role, Scope, Session, SessionChange,
+        SessionId, SessionState, Sha256Hash, SystemScope, Ticket, TicketId, TicketKind,
+        TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, TurnOpened, TurnRequest, TurnState,
+        Usage, User, UserId, UserRole,
     },
     ports::{
         AuditEntry, ChangeSet, Clock, Committed, Conflict, EventLimit, Ids, NewEvent, Storage,
@@ -229,6 +231,48 @@ impl World {
         user(&self.ids, &self.org, name, role)
     }
 
+    /// A repository that is not stored yet.
+    pub fn draft_repo(&self, name: &str) -> Repo {
+        Repo {
+            id: RepoId::from_uuid(self.ids.next()),
+            name: name.to_owned(),
+            path: format!("/work/{name}"),
+            created_at: self.clock.tick(),
+        }
+    }
+
+    /// The first version of an agent context that is not stored yet.
+    pub fn draft_agent_context(&self, name: &str) -> AgentContextVersion {
+        AgentContextVersion {
+            context: AgentContext {
+                id: AgentContextId::from_uuid(self.ids.next()),
+                name: name.to_owned(),
+                version: 1,
+            },
+            spec: Some(AgentContextSpec {
+                agent: self.agent.name.clone(),
+                collection: None,
+                model: Some("model-1".to_owned()),
+            }),
+            created_at: self.clock.tick(),
+        }
+    }
+
+    /// The first version of a conversation context that is not stored yet.
+    pub fn draft_conversation_context(&self, name: &str) -> ConversationContext {
+        ConversationContext {
+            id: ConversationContextId::from_uuid(self.ids.next()),
+            name: name.to_owned(),
+            version: 1,
+            spec: ConversationSpec {
+                system_prompt: "be polite".to_owned(),
+                model: None,
+                temperature: Some(0.7),
+            },
+            created_at: self.clock.tick(),
+        }
+    }
+
     pub fn payload_id(&self) -> PayloadId {
         PayloadId::from_uuid(self.ids.next())
     }
@@ -350,6 +394,7 @@ fn user(ids: &SeededIds, org: &Org, name: &str, role: UserRole) -> User {
         name: name.to_owned(),
         role,
         instance_owner: false,
+        disabled_at: None,
     }
 }
 

@@ -1,13 +1,16 @@
 //! Transactions that are set to one org before anything else happens in them.
 
 use deadpool_postgres::Client;
-use skein_core::model::Scope;
+use skein_core::model::{OrgId, Scope};
 use tokio_postgres::{IsolationLevel, Row, types::ToSql};
 
 use super::{OpenError, error::Fault};
 
 /// A statement's arguments.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A statement and its arguments.
+pub(super) type Query<'a> = (&'a str, Params<'a>);
 
 /// A transaction. Dropping it rolls back without waiting, which is how reads end.
 pub(super) struct Transaction<'a>(deadpool_postgres::Transaction<'a>);
@@ -21,13 +24,13 @@ impl<'a> Transaction<'a> {
             .read_only(true)
             .start()
             .await?;
-        Self(transaction).set_org(scope).await
+        Self(transaction).set_org(scope.org).await
     }
 
     /// Changes to one org. Each statement sees what was committed before it, so a lock is enough to decide on.
-    pub(super) async fn writing(client: &'a mut Client, scope: &Scope) -> Result<Self, Fault> {
+    pub(super) async fn writing(client: &'a mut Client, org: OrgId) -> Result<Self, Fault> {
         let transaction = client.transaction().await?;
-        Self(transaction).set_org(scope).await
+        Self(transaction).set_org(org).await
     }
 
     pub(super) async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
@@ -55,8 +58,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// The setting ends with the transaction, so a pooled connection carries no org to its next user.
-    async fn set_org(self, scope: &Scope) -> Result<Self, Fault> {
-        let org = scope.org.to_string();
+    async fn set_org(self, org: OrgId) -> Result<Self, Fault> {
+        let org = org.to_string();
         self.query("SELECT set_config('skein.org', $1, true)", &[&org]).await?;
         Ok(self)
     }

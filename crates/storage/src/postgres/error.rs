@@ -22,6 +22,20 @@ impl Fault {
         code == Some(&SqlState::T_R_DEADLOCK_DETECTED)
             || code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
     }
+
+    /// The connection is gone, as it is when the server restarts. Another one may work.
+    pub(super) fn is_broken_connection(&self) -> bool {
+        match self {
+            Self::Postgres(error) => match error.code() {
+                None => error.is_closed() || is_io(error),
+                Some(code) => {
+                    // Class 08 is about connections, class 57P about a server that stops or starts.
+                    code.code().starts_with("08") || code.code().starts_with("57P")
+                }
+            },
+            Self::Pool(_) | Self::Store(_) => false,
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -61,6 +75,11 @@ impl From<Fault> for StoreError {
     }
 }
 
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source.is_some_and(|source| source.is::<std::io::Error>())
+}
+
 /// What a caller can do something about.
 fn told(error: &DbError) -> Option<StoreError> {
     let constraint = error.constraint().unwrap_or_default();
@@ -81,6 +100,13 @@ fn taken(index: &str) -> Conflict {
         "orgs_pkey" | "orgs_by_name" => Conflict::AlreadyExists("org"),
         "users_pkey" | "users_by_name" => Conflict::AlreadyExists("user"),
         "tokens_pkey" | "tokens_hash_key" => Conflict::AlreadyExists("token"),
+        "repos_pkey" | "repos_by_name" => Conflict::AlreadyExists("repository"),
+        "agent_contexts_pkey" | "agent_contexts_of_org" | "agent_context_versions_pkey" => {
+            Conflict::AlreadyExists("agent context")
+        }
+        "conversation_contexts_pkey"
+        | "conversation_contexts_by_name"
+        | "conversation_context_versions_pkey" => Conflict::AlreadyExists("conversation context"),
         "sessions_pkey" | "sessions_by_basket" => Conflict::AlreadyExists("session"),
         "logs_pkey" => Conflict::AlreadyExists("log"),
         "turns_pkey" => Conflict::AlreadyExists("turn"),
@@ -104,7 +130,7 @@ fn missing(constraint: &str) -> &'static str {
         "turn" => "turn",
         "ticket" => "ticket",
         "repository" => "repository",
-        "agent" => "agent",
+        "agent" => "agent context",
         "conversation_context" => "conversation context",
         _ => "row",
     }

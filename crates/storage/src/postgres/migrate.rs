@@ -13,7 +13,7 @@ use crate::migrations::{
 };
 
 /// Every step of the schema, oldest first.
-pub const MIGRATIONS: &[Migration] = migrations!("postgres": 1 = "0001_init");
+pub const MIGRATIONS: &[Migration] = migrations!("postgres": 1 = "0001_init", 2 = "0002_tenants");
 
 /// Two programs that migrate at once take turns by this lock.
 const LOCK: i64 = 0x736b_6569_6e00;
@@ -113,15 +113,18 @@ impl Owner {
     }
 }
 
-/// What the application may do. Events and audit rows can be added and read; the instance's agents only read.
+/// What the application may do. Events, audit rows and versions can be added and read; row-level security keeps the
+/// contexts of the instance, which have no org, from being written.
 fn grants(app_role: &str) -> String {
     let role = format!("\"{}\"", app_role.replace('"', "\"\""));
     format!(
         "GRANT USAGE ON SCHEMA public TO {role};
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
          REVOKE UPDATE, DELETE ON events, audit, orgs FROM {role};
-         REVOKE INSERT, UPDATE, DELETE
-             ON schema_migrations, agent_contexts, agent_context_versions FROM {role};
+         REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM {role};
+         REVOKE UPDATE, DELETE
+             ON agent_contexts, agent_context_versions, conversation_context_versions FROM {role};
+         GRANT UPDATE (current_version) ON agent_contexts TO {role};
          GRANT UPDATE (chain_no, chain_hash) ON audit TO {role};
          GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {role};"
     )

@@ -1,25 +1,37 @@
 //! The PostgreSQL engine: one transaction per change set, every row guarded by the org that the transaction is set to.
 
 mod apply;
+mod audit;
 mod connection;
 mod error;
 pub mod migrate;
 mod reads;
 mod rows;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use deadpool_postgres::{Client, Manager, ManagerConfig, Pool, RecyclingMethod};
+use deadpool_postgres::{Client, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use skein_core::{
     model::Scope,
     ports::{ChangeSet, Committed, Store, StoreError},
 };
 use tokio_postgres::{Config, NoTls};
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use self::{connection::Transaction, error::Fault};
 use crate::migrations::MigrateError;
 
+/// The principal that stands for everyone in an org.
+const EVERYONE: Uuid = Uuid::nil();
+
+/// The principal under which all sessions of an org are counted.
+const WHOLE_ORG: Uuid = Uuid::max();
+
 /// A store in a PostgreSQL database. Clones share its connections.
+///
+/// Connections that a restart of the server broke are replaced as they are needed.
 #[derive(Clone)]
 pub struct PostgresStore {
     pool: Pool,
@@ -41,24 +53,50 @@ pub enum OpenError {
     Schema(#[from] MigrateError),
 }
 
-/// A change set that met a deadlock is tried this often before its caller is told.
+/// A change set that met a deadlock or a broken connection is tried this often before its caller is told.
 const ATTEMPTS: u32 = 5;
+
+/// How long a server may take to let us in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a caller waits for one of the connections before it is told to come back.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where an attempt to apply a change set failed.
+enum Failed {
+    /// Nothing was written.
+    Before(Fault),
+    /// The server was asked to commit, and what it answered, if anything, is this.
+    AtCommit(Fault),
+}
 
 impl PostgresStore {
     /// Opens a migrated database with at most `connections` connections.
     ///
-    /// The login must be bound by row-level security: a superuser, the tables' owner and a role with BYPASSRLS are refused.
+    /// The login must be bound by row-level security; see [`Self::check_role`].
     pub async fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
-        let config: Config = url.parse().map_err(OpenError::Url)?;
+        let mut config: Config = url.parse().map_err(OpenError::Url)?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
             .max_size(connections)
+            .runtime(Runtime::Tokio1)
+            .create_timeout(Some(CONNECT_TIMEOUT))
+            .wait_timeout(Some(WAIT_TIMEOUT))
             .build()
             .map_err(|error| OpenError::Unreachable(Box::new(error)))?;
-        let client = pool.get().await.map_err(|error| OpenError::Unreachable(Box::new(error)))?;
-        connection::refuse_unsafe_role(&client).await?;
-        migrate::verify_current(&client).await?;
-        Ok(Self { pool, commits: TaskTracker::new() })
+        let store = Self { pool, commits: TaskTracker::new() };
+        store.check_role().await?;
+        migrate::verify_current(&*store.reached().await?).await?;
+        Ok(store)
+    }
+
+    /// Refuses a login that is a superuser, has BYPASSRLS, or owns the tables or may become who does: row-level security
+    /// does not bind such a role, or it could switch it off.
+    pub async fn check_role(&self) -> Result<(), OpenError> {
+        connection::refuse_unsafe_role(&self.reached().await?).await
     }
 
     /// Waits for commits that have begun, then closes every connection.
@@ -68,25 +106,44 @@ impl PostgresStore {
         self.pool.close();
     }
 
+    async fn reached(&self) -> Result<Client, OpenError> {
+        self.pool.get().await.map_err(|error| OpenError::Unreachable(Box::new(error)))
+    }
+
     async fn client(&self) -> Result<Client, Fault> {
         Ok(self.pool.get().await?)
     }
 
+    /// Tries again while it is certain that nothing was written.
     async fn apply(&self, scope: &Scope, changes: &ChangeSet) -> Result<Committed, StoreError> {
         let mut attempt = 1;
         loop {
-            match self.apply_once(scope, changes).await {
-                Err(fault) if attempt < ATTEMPTS && fault.may_be_repeated() => attempt += 1,
-                result => return result.map_err(StoreError::from),
+            let (fault, may_repeat) = match self.apply_once(scope, changes).await {
+                Ok(committed) => return Ok(committed),
+                Err(Failed::Before(fault)) => {
+                    let may_repeat = fault.may_be_repeated() || fault.is_broken_connection();
+                    (fault, may_repeat)
+                }
+                // A server that answers has undone the change set. One that does not may have kept it, and doing it
+                // again could do it twice.
+                Err(Failed::AtCommit(fault)) => {
+                    let may_repeat = fault.may_be_repeated();
+                    (fault, may_repeat)
+                }
+            };
+            if attempt == ATTEMPTS || !may_repeat {
+                return Err(fault.into());
             }
+            attempt += 1;
         }
     }
 
-    async fn apply_once(&self, scope: &Scope, changes: &ChangeSet) -> Result<Committed, Fault> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::writing(&mut client, scope).await?;
-        let committed = apply::apply(&transaction, scope, changes).await?;
-        transaction.commit().await?;
+    async fn apply_once(&self, scope: &Scope, changes: &ChangeSet) -> Result<Committed, Failed> {
+        let mut client = self.client().await.map_err(Failed::Before)?;
+        let transaction =
+            Transaction::writing(&mut client, scope.org).await.map_err(Failed::Before)?;
+        let committed = apply::apply(&transaction, scope, changes).await.map_err(Failed::Before)?;
+        transaction.commit().await.map_err(Failed::AtCommit)?;
         Ok(committed)
     }
 
@@ -101,6 +158,12 @@ impl PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
+    /// Applies the change set in one transaction, again on another connection if one breaks on the way.
+    ///
+    /// What is acknowledged is durable and was done once. When the connection breaks after the server was asked to
+    /// commit and before it has answered, nobody here can know the outcome: the caller is told
+    /// [`StoreError::Unavailable`] although the change set may have been kept. It is never tried again here. A caller
+    /// that repeats it with the same idempotency key learns what became of it.
     async fn commit(&self, scope: &Scope, changes: ChangeSet) -> Result<Committed, StoreError> {
         let (store, scope) = (self.clone(), scope.clone());
         self.to_the_end(async move { store.apply(&scope, &changes).await }).await

@@ -46,6 +46,11 @@ pub(super) fn small(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
+/// Where a list in the order of ids begins: behind the given one, or before all of them.
+pub(super) fn first_or(after: Option<&Uuid>) -> Uuid {
+    after.copied().unwrap_or(Uuid::nil())
+}
+
 /// Packed JSON, or nothing for an empty list, which is the usual case.
 pub(super) fn pack_list<T: Serialize>(
     entity: &'static str,

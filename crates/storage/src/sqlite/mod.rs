@@ -32,7 +32,7 @@ use std::{
 use async_trait::async_trait;
 use rusqlite::Connection;
 use skein_core::{
-    model::{OrgId, Scope, SystemScope},
+    model::Scope,
     ports::{ChangeSet, Clock, Committed, Lane, Store, StoreError},
 };
 use tokio::sync::oneshot;
@@ -47,7 +47,7 @@ use self::{
     readers::Readers,
     writer::Writer,
 };
-use crate::{audit_chain::ChainBroken, migrations::MigrateError};
+use crate::migrations::MigrateError;
 
 /// The principal that stands for everyone in an org.
 const EVERYONE: [u8; 16] = [0; 16];
@@ -139,15 +139,6 @@ impl SqliteStore {
         self.readers.close();
         self.wal.stop();
         let _ = copier.join();
-    }
-
-    /// Checks an org's audit log link by link. Returns how many entries it has, or where it was tampered with.
-    pub async fn verify_audit(
-        &self,
-        _scope: SystemScope,
-        org: OrgId,
-    ) -> Result<Result<u64, ChainBroken>, StoreError> {
-        self.readers.read(move |connection| audit::verify(connection, org)).await
     }
 
     /// Runs work of Skein's own on the writer.

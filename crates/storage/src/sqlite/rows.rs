@@ -94,6 +94,11 @@ impl<'a, 'stmt> Columns<'a, 'stmt> {
         Self { entity, row, next: 0 }
     }
 
+    /// Begins behind the first `skipped` columns.
+    pub(super) fn after(entity: &'static str, row: &'a Row<'stmt>, skipped: usize) -> Self {
+        Self { entity, row, next: skipped }
+    }
+
     pub(super) fn get<T: FromSql>(&mut self) -> Result<T, Fault> {
         let column = self.next;
         self.next += 1;
@@ -147,6 +152,14 @@ impl<'a, 'stmt> Columns<'a, 'stmt> {
         self.next += 1;
         let stored = self.row.get_ref(column)?.as_blob().map_err(|error| self.corrupt(error))?;
         Ok(codec::unpack(self.entity, stored)?)
+    }
+
+    /// A text as it is stored, which need not be valid if somebody else wrote it.
+    pub(super) fn text_bytes(&mut self) -> Result<Vec<u8>, Fault> {
+        let column = self.next;
+        self.next += 1;
+        let stored = self.row.get_ref(column)?;
+        stored.as_bytes().map(<[u8]>::to_vec).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {

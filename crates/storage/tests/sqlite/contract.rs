@@ -1,5 +1,4 @@
 //! The contract of the storage port, told to SQLite.
-#![expect(clippy::expect_used, reason = "a store that cannot be opened fails its test")]
 
 use std::sync::Arc;
 

@@ -9,10 +9,17 @@ use skein_core::{
     },
     ports::{
         Conflict, Ids, SessionFilter, SessionPage, SessionQuery, SessionSort, Storage, Visibility,
+        Write,
     },
 };
 
-use crate::{World, world::saving};
+use tokio::task::JoinSet;
+
+use crate::{
+    World,
+    world::{creating, saving},
+    writing,
+};
 
 pub async fn sessions_are_listed_newest_first_with_whole_records(store: Arc<dyn Storage>) {
     let world = World::new(store).await;
@@ -237,6 +244,55 @@ pub async fn a_full_last_page_has_no_next(store: Arc<dyn Storage>) {
 
     assert_eq!((first.sessions.len(), first.next.is_some()), (2, true));
     assert_eq!((last.sessions.len(), last.next), (2, None));
+}
+
+pub async fn totals_stay_exact_while_sessions_come_move_and_go(store: Arc<dyn Storage>) {
+    const SESSIONS: usize = 24;
+    let world = World::new(store).await;
+    let mut movers = JoinSet::new();
+    for index in 0..SESSIONS {
+        let at = world.clock.tick();
+        let draft = if index % 2 == 0 { owned_by_member(&world) } else { world.draft_session() };
+        let draft = if index % 3 == 0 { public(draft) } else { draft };
+        let opening = world.opening(&draft);
+        let active = draft.clone().activate(at).expect("an arrow");
+        let toggled = Session {
+            profile: Profile { is_public: index % 4 == 0, ..Profile::default() },
+            ..active.clone()
+        };
+        let took_part = Turn { created_by: world.member.id, ..world.queued_turn(&draft) };
+        let (store, scope) = (Arc::clone(&world.store), world.as_owner());
+        movers.spawn(async move {
+            store.commit(&scope, opening).await.expect("a session");
+            // Whoever takes part while the session moves is counted with the state it ends in.
+            let turn = creating(&took_part);
+            let (moved, joined) =
+                tokio::join!(store.commit(&scope, saving(&active)), store.commit(&scope, turn));
+            moved.and(joined).expect("a move and a turn");
+            store.commit(&scope, saving(&toggled)).await.expect("a change");
+            if index % 5 == 0 {
+                let purge = Write::PurgeSession { session: draft.id };
+                store.commit(&scope, writing(vec![purge])).await.expect("a purge");
+            }
+        });
+    }
+    movers.join_all().await;
+
+    for visibility in [
+        Visibility::WholeOrg,
+        Visibility::ReadableBy(world.member.id),
+        Visibility::ReadableBy(world.owner.id),
+    ] {
+        for states in [vec![], vec![SessionStateName::Active], vec![SessionStateName::Created]] {
+            let filter = SessionFilter { states, ..SessionFilter::default() };
+            let page = list(&world, SessionQuery { visibility, filter, ..all() }).await;
+            assert_eq!(page.total, page.sessions.len() as u64, "{visibility:?}");
+        }
+    }
+    let whole = list(&world, all()).await;
+    assert_eq!(whole.total as usize, SESSIONS - SESSIONS.div_ceil(5) + 1);
+    let theirs = SessionQuery { visibility: Visibility::ReadableBy(world.member.id), ..all() };
+    assert_eq!(list(&world, theirs).await.total as usize, SESSIONS - SESSIONS.div_ceil(5));
 }
 
 pub async fn an_offset_counts_from_the_newest_or_from_the_cursor(store: Arc<dyn Storage>) {

@@ -1,10 +1,12 @@
 //! The contract of the storage port: one story per promise, told to every engine.
 
 pub mod atomic;
+pub mod audit;
 pub mod lists;
 pub mod log;
 pub mod payloads;
 pub mod people;
+pub mod registry;
 pub mod sessions;
 pub mod system;
 pub mod tenants;
@@ -90,19 +92,47 @@ macro_rules! contract_tests {
                 a_token_for_one_session_lists_that_session
                 pages_by_cursor_have_no_gap_or_duplicate_while_sessions_arrive
                 a_full_last_page_has_no_next
+                totals_stay_exact_while_sessions_come_move_and_go
                 an_offset_counts_from_the_newest_or_from_the_cursor
             }
             people {
                 people_are_found_in_their_org
+                users_are_listed_in_the_order_of_ids_page_by_page
+                saving_a_user_writes_name_role_and_whether_they_are_disabled
+                a_disabled_users_tokens_open_nothing
                 a_token_is_found_by_its_id_and_by_its_secret
                 a_token_is_revoked_once
                 tokens_are_listed_newest_first
                 purging_a_session_removes_all_but_its_tickets
                 a_ticket_that_is_not_there_is_missing
             }
+            registry {
+                a_repository_is_found_by_its_id_and_by_its_name
+                a_repositorys_name_is_unique_in_its_org_and_free_in_another
+                registries_are_listed_in_the_order_of_ids_page_by_page
+                an_agent_contexts_versions_grow_and_old_ones_stay
+                a_conversation_contexts_versions_grow_and_old_ones_stay
+                a_contexts_name_is_unique_in_its_org_and_free_in_another
+                of_many_changes_of_one_context_exactly_one_is_the_next_version
+                configured_agents_are_read_by_every_org_and_written_by_none
+                a_session_is_bound_to_versions_that_exist
+                a_session_can_move_to_a_newer_version_of_its_contexts
+            }
+            audit {
+                audit_rows_are_numbered_from_one_in_each_org_and_read_back
+                audit_rows_are_listed_by_number_page_by_page
+                a_refused_change_set_leaves_no_audit_row
+                the_audit_log_has_no_gap_under_many_writers
+                a_log_longer_than_a_page_is_checked_whole
+                every_row_is_sealed_or_counted_as_unsealed
+                a_head_that_was_seen_and_is_gone_tells_that_the_log_was_cut
+                an_org_without_rows_has_an_empty_log
+            }
             system {
                 pending_turns_of_all_orgs_are_paged_in_the_order_of_their_ids
                 paging_goes_on_after_a_turn_that_was_finished_meanwhile
+                an_org_is_found_by_its_id
+                an_org_can_be_made_in_another_orgs_scope
                 agents_keep_their_ids_and_grow_a_version_with_each_change
                 agents_registered_by_many_at_once_are_the_same_agents
                 the_instance_owner_is_known_after_the_first_run
@@ -144,6 +174,8 @@ mod tests {
             include_str!("payloads.rs"),
             include_str!("lists.rs"),
             include_str!("people.rs"),
+            include_str!("registry.rs"),
+            include_str!("audit.rs"),
             include_str!("system.rs"),
             include_str!("tenants.rs"),
         ];

@@ -27,6 +27,68 @@ pub async fn people_are_found_in_their_org(store: Arc<dyn Storage>) {
     assert_eq!(world.store.org_name(&world.as_owner()).await.expect("a name"), "Acme");
 }
 
+pub async fn users_are_listed_in_the_order_of_ids_page_by_page(store: Arc<dyn Storage>) {
+    let world = World::new(store).await;
+    let (third, fourth) =
+        (world.draft_user("Zoe", UserRole::Viewer), world.draft_user("Anna", UserRole::Admin));
+    for user in [&fourth, &third] {
+        world.commit(writing(vec![Write::CreateUser(user.clone())])).await;
+    }
+    let list = async |after, limit| {
+        world.store.list_users(&world.as_owner(), after, limit).await.expect("a page")
+    };
+
+    let first = list(None, 3).await;
+    let rest = list(Some(third.id), 3).await;
+
+    assert_eq!(first, [world.owner.clone(), world.member.clone(), third]);
+    assert_eq!(rest, [fourth]);
+    assert_eq!(list(None, 0).await, []);
+}
+
+pub async fn saving_a_user_writes_name_role_and_whether_they_are_disabled(store: Arc<dyn Storage>) {
+    let world = World::new(store).await;
+    let find =
+        async || world.store.find_user(&world.as_owner(), world.member.id).await.expect("a read");
+    let disabled_at = Some(world.clock.tick());
+    let changed = User {
+        name: "Maxima".to_owned(),
+        role: UserRole::Admin,
+        disabled_at,
+        ..world.member.clone()
+    };
+
+    world.commit(writing(vec![Write::SaveUser(changed.clone())])).await;
+    assert_eq!(find().await, Some(changed));
+    // Whoever owns the installation is not decided by an edit.
+    let back = User { instance_owner: true, ..world.member.clone() };
+    world.commit(writing(vec![Write::SaveUser(back)])).await;
+    assert_eq!(find().await, Some(world.member.clone()));
+
+    let taken = User { name: world.owner.name.clone(), ..world.member.clone() };
+    let taken = world.conflict(writing(vec![Write::SaveUser(taken)])).await;
+    let unknown = world.draft_user("Nobody", UserRole::Viewer);
+    let unknown = world.conflict(writing(vec![Write::SaveUser(unknown)])).await;
+    assert_eq!(taken, Conflict::AlreadyExists("user"));
+    assert_eq!(unknown, Conflict::Missing("user"));
+    assert_eq!(find().await, Some(world.member.clone()));
+}
+
+pub async fn a_disabled_users_tokens_open_nothing(store: Arc<dyn Storage>) {
+    let world = World::new(store).await;
+    let token = world.token("laptop");
+    world.commit(writing(vec![Write::CreateToken(token.clone())])).await;
+    let disabled = User { disabled_at: Some(world.clock.tick()), ..world.member.clone() };
+
+    world.commit(writing(vec![Write::SaveUser(disabled)])).await;
+    let while_disabled = identity(&world, &token).await;
+    world.commit(writing(vec![Write::SaveUser(world.member.clone())])).await;
+    let afterwards = identity(&world, &token).await;
+
+    assert_eq!(while_disabled, None);
+    assert_eq!(afterwards.map(|identity| identity.user), Some(world.member.clone()));
+}
+
 pub async fn a_token_is_found_by_its_id_and_by_its_secret(store: Arc<dyn Storage>) {
     let world = World::new(store).await;
     let plain = world.token("plain");

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, OrgId, Scope, Sha256Hash, SystemScope, Timestamp, Turn, User,
+        AgentContext, AgentContextId, Org, OrgId, Scope, Sha256Hash, SystemScope, Timestamp, Turn,
+        User, UserRole,
     },
     ports::{
-        ChangeSet, Clock, IdempotencyRecord, Ids, NewPayload, PayloadBody, PendingTurn, Resource,
-        ResourceKind, Storage, Write,
+        ChangeSet, Clock, Conflict, IdempotencyRecord, Ids, NewPayload, PayloadBody, PendingTurn,
+        Resource, ResourceKind, Storage, Write,
     },
 };
 use tokio::task::JoinSet;
@@ -62,6 +63,58 @@ pub async fn paging_goes_on_after_a_turn_that_was_finished_meanwhile(store: Arc<
     assert_eq!(rest, [pending(&world, &second)]);
 }
 
+pub async fn an_org_is_found_by_its_id(store: Arc<dyn Storage>) {
+    let acme = World::named(Arc::clone(&store), "Acme", 1).await;
+    let globex = World::named(Arc::clone(&store), "Globex", 2).await;
+    let unknown = OrgId::from_uuid(acme.ids.next());
+
+    for (org, expected) in [
+        (acme.org.id, Some(acme.org.clone())),
+        (globex.org.id, Some(globex.org.clone())),
+        (unknown, None),
+    ] {
+        assert_eq!(store.find_org(system(), org).await.expect("a read"), expected);
+    }
+}
+
+pub async fn an_org_can_be_made_in_another_orgs_scope(store: Arc<dyn Storage>) {
+    let world = World::new(Arc::clone(&store)).await;
+    let initech = Org { id: OrgId::from_uuid(world.ids.next()), name: "Initech".to_owned() };
+    let record = IdempotencyRecord {
+        key: "key".to_owned(),
+        fingerprint: Sha256Hash::of(b"body"),
+        resource: Resource { kind: ResourceKind::Org, id: *initech.id.as_uuid() },
+        created_at: world.clock.now(),
+    };
+    let creation = ChangeSet {
+        writes: vec![Write::CreateOrg(initech.clone())],
+        audit: vec![world.audit("org.created")],
+        idempotency: Some(record.clone()),
+        ..ChangeSet::default()
+    };
+    let there = Scope::on_behalf_of(initech.id, world.owner.id);
+
+    world.commit(creation).await;
+    store.seal_audit(system()).await.expect("a seal");
+
+    assert_eq!(store.find_org(system(), initech.id).await.expect("a read"), Some(initech.clone()));
+    assert_eq!(store.org_name(&there).await.expect("a name"), "Initech");
+    // What was done is on record where it was done.
+    let here = store.find_idempotency(&world.as_owner(), "key").await.expect("a read");
+    assert_eq!(here, Some(record));
+    assert_eq!(store.find_idempotency(&there, "key").await.expect("a read"), None);
+    let rows = store.list_audit(&world.as_owner(), 1, 9).await.expect("audit rows");
+    assert_eq!(rows.iter().map(|row| row.action.as_str()).collect::<Vec<_>>(), ["org.created"]);
+    assert_eq!(store.list_audit(&there, 0, 9).await.expect("audit rows"), []);
+    // Nothing else can be put into it from outside.
+    let user = User { org: initech.id, ..world.draft_user("Ina", UserRole::Owner) };
+    let refused = world.conflict(writing(vec![Write::CreateUser(user.clone())])).await;
+    assert_eq!(refused, Conflict::Missing("org"));
+    let again = world.conflict(writing(vec![Write::CreateOrg(initech)])).await;
+    assert_eq!(again, Conflict::AlreadyExists("org"));
+    store.commit(&there, writing(vec![Write::CreateUser(user)])).await.expect("a first user");
+}
+
 pub async fn agents_keep_their_ids_and_grow_a_version_with_each_change(store: Arc<dyn Storage>) {
     let ids = SeededIds::new(7);
     let register = async |agents: &[(&str, &str)]| {
@@ -108,10 +161,7 @@ pub async fn the_instance_owner_is_known_after_the_first_run(store: Arc<dyn Stor
     let before = store.find_instance_owner(system()).await.expect("a read");
     let world = World::named(Arc::clone(&store), "Globex", 2).await;
     let still_nobody = store.find_instance_owner(system()).await.expect("a read");
-    let first = User {
-        instance_owner: true,
-        ..world.draft_user("Ida", skein_core::model::UserRole::Owner)
-    };
+    let first = User { instance_owner: true, ..world.draft_user("Ida", UserRole::Owner) };
 
     world.commit(writing(vec![Write::CreateUser(first.clone())])).await;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skein_core::{
     model::{
-        Checkpoint, CheckpointId, CheckpointState, EventBody, Profile, Scope, Session,
-        SessionChange, Sha256Hash, TicketStatus, Token, Turn, User, UserId,
+        AgentContext, AgentContextVersion, Binding, Checkpoint, CheckpointId, CheckpointState,
+        ConversationContext, EventBody, OrgId, Profile, Repo, Scope, Session, SessionChange,
+        Sha256Hash, SystemScope, TicketStatus, Token, Turn, User, UserId,
     },
     ports::{
         ChangeSet, Conflict, Expectation, IdempotencyRecord, Ids, MessagePage, MessageRange,
@@ -15,7 +16,11 @@ use skein_core::{
     },
 };
 
-use super::{lists::all, payloads::inline};
+use super::{
+    lists::all,
+    payloads::inline,
+    registry::{put_agent, put_conversation},
+};
 use crate::{
     World,
     world::{EVERYTHING, conflict, creating, finishing, note, saving, writing},
@@ -60,7 +65,8 @@ pub async fn writes_that_name_another_orgs_records_change_nothing(store: Arc<dyn
     let mine = World::named(Arc::clone(&store), "Globex", 2).await;
     let before = theirs.snapshot().await;
 
-    for (what, changes) in theirs.attacks_by(&mine) {
+    let attacks = theirs.attacks_by(&mine).into_iter().chain(theirs.registry_attacks_by(&mine));
+    for (what, changes) in attacks {
         let refused = conflict(store.commit(&mine.as_owner(), changes).await);
 
         assert!(matches!(refused, Conflict::Missing(_)), "{what}: {refused:?}");
@@ -107,10 +113,8 @@ pub async fn keys_of_one_org_are_free_in_another(store: Arc<dyn Storage>) {
 
 pub async fn a_scope_of_no_org_finds_nothing(store: Arc<dyn Storage>) {
     let theirs = Stocked::new(World::named(Arc::clone(&store), "Acme", 1).await).await;
-    let nowhere = Scope::on_behalf_of(
-        skein_core::model::OrgId::from_uuid(theirs.world.ids.next()),
-        theirs.world.owner.id,
-    );
+    let nowhere =
+        Scope::on_behalf_of(OrgId::from_uuid(theirs.world.ids.next()), theirs.world.owner.id);
 
     theirs.shows(&nowhere, Shown::Nothing).await;
     let name = store.org_name(&nowhere).await;
@@ -126,6 +130,9 @@ struct Stocked {
     payload: NewPayload,
     checkpoint: Checkpoint,
     record: IdempotencyRecord,
+    repo: Repo,
+    agent_context: AgentContextVersion,
+    conversation_context: ConversationContext,
 }
 
 /// What a reader is expected to see of a [`Stocked`] org.
@@ -148,9 +155,15 @@ impl Stocked {
             resource: Resource { kind: ResourceKind::Turn, id: *running.id.as_uuid() },
             created_at: world.clock.tick(),
         };
+        let repo = world.draft_repo("secret repository");
+        let agent_context = world.draft_agent_context("secret agent");
+        let conversation_context = world.draft_conversation_context("secret talk");
         world
             .commit(ChangeSet {
                 writes: vec![
+                    Write::CreateRepo(repo.clone()),
+                    put_agent(agent_context.clone()),
+                    put_conversation(conversation_context.clone()),
                     Write::CreateToken(token.clone()),
                     Write::PutPayload(payload.clone()),
                     Write::PutCheckpoint(Box::new(checkpoint.clone())),
@@ -160,7 +173,20 @@ impl Stocked {
                 ..ChangeSet::default()
             })
             .await;
-        Self { world, finished, running, token, payload, checkpoint, record }
+        let sealing = SystemScope::for_purpose("test");
+        world.store.seal_audit(sealing).await.expect("a seal");
+        Self {
+            world,
+            finished,
+            running,
+            token,
+            payload,
+            checkpoint,
+            record,
+            repo,
+            agent_context,
+            conversation_context,
+        }
     }
 
     /// Asks for every record by its id and compares what comes with what should.
@@ -197,6 +223,37 @@ impl Stocked {
         assert_eq!(found.is_some(), all, "find_token");
         let found = store.find_idempotency(scope, &self.record.key).await.expect("a read");
         assert_eq!(found.is_some(), all, "find_idempotency");
+        self.shows_registries(scope, shown).await;
+    }
+
+    /// What is asked for by name, or listed, may show the reader's own, but nothing of this org.
+    async fn shows_registries(&self, scope: &Scope, shown: Shown) {
+        let store = &self.world.store;
+        let all = shown == Shown::Everything;
+
+        let found = store.find_repo(scope, self.repo.id).await.expect("a read");
+        assert_eq!(found.is_some(), all, "find_repo");
+        let found = store.find_repo_named(scope, &self.repo.name).await.expect("a read");
+        assert_eq!(found.is_some(), all, "find_repo_named");
+        let listed = store.list_repos(scope, None, 99).await.expect("a read");
+        assert_eq!(listed.contains(&self.repo), all, "list_repos");
+        for version in [None, Some(1)] {
+            let id = self.agent_context.context.id;
+            let found = store.find_agent_context(scope, id, version).await.expect("a read");
+            assert_eq!(found.is_some(), all, "find_agent_context");
+            let id = self.conversation_context.id;
+            let found = store.find_conversation_context(scope, id, version).await;
+            assert_eq!(found.expect("a read").is_some(), all, "find_conversation_context");
+        }
+        let listed = store.list_agent_contexts(scope, None, 99).await.expect("a read");
+        assert_eq!(listed.contains(&self.agent_context), all, "list_agent_contexts");
+        let listed = store.list_conversation_contexts(scope, None, 99).await.expect("a read");
+        assert_eq!(listed.contains(&self.conversation_context), all, "list_conversation_contexts");
+        let listed = store.list_users(scope, None, 99).await.expect("a read");
+        assert_eq!(listed.contains(&self.world.member), all, "list_users");
+        let target = self.world.audit("").target;
+        let rows = store.list_audit(scope, 0, 99).await.expect("a read");
+        assert_eq!(rows.iter().any(|row| row.target == target), all, "list_audit");
     }
 
     /// Everything of the org that a write could have changed.
@@ -206,10 +263,17 @@ impl Stocked {
         let sessions = store.list_sessions(&scope, &all()).await.expect("a read");
         let turns = store.list_turns(&scope, session, TurnPage::Last, 99).await.expect("a read");
         let tokens = store.list_tokens(&scope, None).await.expect("a read");
-        let member = store.find_user(&scope, self.world.member.id).await.expect("a read");
+        let users = store.list_users(&scope, None, 99).await.expect("a read");
+        let repos = store.list_repos(&scope, None, 99).await.expect("a read");
+        let agents = store.list_agent_contexts(&scope, None, 99).await.expect("a read");
+        let talks = store.list_conversation_contexts(&scope, None, 99).await.expect("a read");
+        let audit = store.verify_audit(&scope, None).await.expect("a report");
         let events = self.world.log(session).await;
         self.shows(&scope, Shown::Everything).await;
-        format!("{sessions:#?} {turns:#?} {tokens:#?} {member:#?} {events:#?}")
+        format!(
+            "{sessions:#?} {turns:#?} {tokens:#?} {users:#?} {events:#?} {repos:#?} {agents:#?}
+             {talks:#?} {audit:#?}"
+        )
     }
 
     /// Every write that can name a record, naming one of this org, as sent by another.
@@ -297,6 +361,53 @@ impl Stocked {
                 open(Session { owner: self.world.owner.id, ..mine.draft_session() }),
             ),
             ("an event", ChangeSet { events: vec![event], ..ChangeSet::default() }),
+        ]
+    }
+}
+
+impl Stocked {
+    /// The same for users, repositories and contexts.
+    fn registry_attacks_by(&self, mine: &World) -> Vec<(&'static str, ChangeSet)> {
+        let agent = self.agent_context.clone();
+        let agent = AgentContextVersion {
+            context: AgentContext { version: 2, ..agent.context },
+            ..mine.draft_agent_context("mine")
+        };
+        let talk = ConversationContext { version: 2, ..self.conversation_context.clone() };
+        let member = self.world.member.clone();
+        let bound = |bind: &dyn Fn(&mut Binding)| {
+            let mut session = mine.draft_session();
+            bind(&mut session.binding);
+            mine.opening(&session)
+        };
+        let rebound = |bind: &dyn Fn(&mut Binding)| {
+            let mut session = mine.session.clone();
+            bind(&mut session.binding);
+            saving(&session)
+        };
+        let to_agent = |binding: &mut Binding| {
+            (binding.agent_context, binding.agent_context_version) =
+                (self.agent_context.context.id, 1);
+        };
+        let to_talk = |binding: &mut Binding| {
+            binding.conversation_context = Some((self.conversation_context.id, 1));
+        };
+        let to_repo = |binding: &mut Binding| binding.repo_id = Some(self.repo.id);
+
+        vec![
+            ("SaveUser", writing(vec![Write::SaveUser(member.clone())])),
+            (
+                "SaveUser as one's own",
+                writing(vec![Write::SaveUser(User { org: mine.org.id, ..member })]),
+            ),
+            ("PutAgentContext", writing(vec![put_agent(agent)])),
+            ("PutConversationContext", writing(vec![put_conversation(talk)])),
+            ("CreateSession with a foreign agent", bound(&to_agent)),
+            ("CreateSession with a foreign conversation", bound(&to_talk)),
+            ("CreateSession with a foreign repository", bound(&to_repo)),
+            ("SaveSession with a foreign agent", rebound(&to_agent)),
+            ("SaveSession with a foreign conversation", rebound(&to_talk)),
+            ("SaveSession with a foreign repository", rebound(&to_repo)),
         ]
     }
 }

@@ -4,6 +4,7 @@ mod event;
 mod expect;
 mod payload;
 mod people;
+mod registry;
 mod session;
 mod turn;
 
@@ -68,8 +69,12 @@ impl Applying<'_> {
         match write {
             Write::CreateOrg(org) => self.create_org(org).await,
             Write::CreateUser(user) => self.create_user(user).await,
+            Write::SaveUser(user) => self.save_user(user).await,
             Write::CreateToken(token) => self.create_token(token).await,
             Write::RevokeToken { token, at } => self.revoke_token(*token, *at).await,
+            Write::CreateRepo(repo) => self.create_repo(repo).await,
+            Write::PutAgentContext(put) => self.put_agent_context(put).await,
+            Write::PutConversationContext(put) => self.put_conversation_context(put).await,
             Write::CreateSession(session) => self.create_session(session).await,
             Write::SaveSession(session) => self.save_session(session).await,
             Write::PurgeSession { session } => self.purge_session(*session).await,
@@ -112,8 +117,12 @@ fn logs_and_turns(changes: &ChangeSet) -> (Vec<Uuid>, Vec<Uuid>) {
             Write::FinishTurn(turn) => turns.push(turn.id),
             Write::CreateOrg(_)
             | Write::CreateUser(_)
+            | Write::SaveUser(_)
             | Write::CreateToken(_)
             | Write::RevokeToken { .. }
+            | Write::CreateRepo(_)
+            | Write::PutAgentContext(_)
+            | Write::PutConversationContext(_)
             | Write::CreateSession(_)
             | Write::SaveSession(_)
             | Write::PurgeSession { .. }

@@ -16,8 +16,8 @@ impl Applying<'_> {
         if org == self.scope.org { Ok(()) } else { Err(Conflict::Missing("org").into()) }
     }
 
+    /// Also in another org's scope: the instance owner makes them from their own.
     pub(super) async fn create_org(&self, org: &Org) -> Result<(), Fault> {
-        self.own(org.id)?;
         self.transaction
             .execute("INSERT INTO orgs (id, name) VALUES ($1, $2)", &[org.id.as_uuid(), &org.name])
             .await?;
@@ -28,17 +28,38 @@ impl Applying<'_> {
         self.own(user.org)?;
         self.transaction
             .execute(
-                "INSERT INTO users (org_id, id, name, role, instance_owner) VALUES ($1, $2, $3, $4, $5)",
+                "INSERT INTO users (org_id, id, name, role, instance_owner, disabled_at)
+                 VALUES ($1, $2, $3, $4, $5, $6)",
                 &[
                     self.org(),
                     user.id.as_uuid(),
                     &user.name,
                     &user.role.as_str(),
                     &user.instance_owner,
+                    &user.disabled_at.map(moment),
                 ],
             )
             .await?;
         Ok(())
+    }
+
+    pub(super) async fn save_user(&self, user: &User) -> Result<(), Fault> {
+        self.own(user.org)?;
+        let saved = self
+            .transaction
+            .execute(
+                "UPDATE users SET name = $3, role = $4, disabled_at = $5
+                 WHERE org_id = $1 AND id = $2",
+                &[
+                    self.org(),
+                    user.id.as_uuid(),
+                    &user.name,
+                    &user.role.as_str(),
+                    &user.disabled_at.map(moment),
+                ],
+            )
+            .await?;
+        if saved == 0 { Err(Conflict::Missing("user").into()) } else { Ok(()) }
     }
 
     pub(super) async fn create_token(&self, token: &Token) -> Result<(), Fault> {

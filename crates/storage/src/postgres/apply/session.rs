@@ -3,14 +3,17 @@
 use serde_json::{Map, Value};
 use skein_core::{
     model::{
-        AccessVia, Checkpoint, Session, SessionId, SessionState, Ticket, TicketId, TicketStatus,
-        UserId,
+        AccessVia, Checkpoint, Session, SessionId, SessionState, SessionStateName, Ticket,
+        TicketId, TicketStatus,
     },
     ports::{Conflict, StoreError},
 };
 
+use uuid::Uuid;
+
 use super::{
     super::{
+        EVERYONE,
         error::Fault,
         rows::{Columns, int, moment, pack_list, small},
     },
@@ -30,15 +33,20 @@ const INSERT_SESSION: &str = "INSERT INTO sessions (
           $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)";
 
 const SAVE_SESSION: &str = "UPDATE sessions SET
-    owner_user = $3, state = $4, state_reason = $5, revision = $6, name = $7, key = $8, description = $9,
-    category = $10, is_public = $11, is_draft = $12, language = $13, metadata = $14, interface = $15,
-    checkpoint_id = $16, provider_session_id = $17, agent_state = $18, updated_at = $19, deleted_at = $20
+    state = $3, state_reason = $4, revision = $5, name = $6, key = $7, description = $8, category = $9,
+    is_public = $10, is_draft = $11, language = $12, metadata = $13, agent_context_id = $14,
+    agent_context_version = $15, conversation_context_id = $16, conversation_context_version = $17,
+    repo_id = $18, repo = $19, workspace_id = $20, scope_paths = $21, interface = $22,
+    checkpoint_id = $23, provider_session_id = $24, agent_state = $25, updated_at = $26, deleted_at = $27
 WHERE org_id = $1 AND id = $2";
+
+/// Why everyone in the org may read a session.
+const PUBLIC: &str = "public";
 
 impl Applying<'_> {
     pub(super) async fn create_session(&mut self, session: &Session) -> Result<(), Fault> {
         self.own(session.org)?;
-        self.expect_agent(session).await?;
+        self.expect_bound(&session.binding).await?;
         self.transaction
             .execute(
                 "INSERT INTO logs (org_id, id) VALUES ($1, $2)",
@@ -54,20 +62,50 @@ impl Applying<'_> {
                 &[self.org(), session.id.as_uuid(), session.log.as_uuid()],
             )
             .await?;
-        self.give_access(session.id, session.owner, AccessVia::Owner).await
+        self.give_access(session.id, *session.owner.as_uuid(), AccessVia::Owner.as_str()).await?;
+        if session.profile.is_public {
+            self.give_access(session.id, EVERYONE, PUBLIC).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn save_session(&self, session: &Session) -> Result<(), Fault> {
         self.own(session.org)?;
-        let profile = &session.profile;
-        let saved = self
+        let before = self
             .transaction
+            .query_opt(
+                "SELECT state, is_public FROM sessions WHERE org_id = $1 AND id = $2
+                 FOR NO KEY UPDATE",
+                &[self.org(), session.id.as_uuid()],
+            )
+            .await?
+            .ok_or(Conflict::Missing("session"))?;
+        self.expect_bound(&session.binding).await?;
+        self.update_session(session).await?;
+        let before = Columns::new("session", &before);
+        let (state, was_public): (SessionStateName, bool) =
+            (before.word("state")?, before.get("is_public")?);
+        let is_public = session.profile.is_public;
+        if state == session.state.name() && was_public == is_public {
+            return Ok(());
+        }
+        self.follow(session).await?;
+        match (was_public, is_public) {
+            (false, true) => self.give_access(session.id, EVERYONE, PUBLIC).await,
+            (true, false) => self.take_access(session.id, EVERYONE).await,
+            (true, true) | (false, false) => Ok(()),
+        }
+    }
+
+    async fn update_session(&self, session: &Session) -> Result<(), Fault> {
+        let (profile, binding) = (&session.profile, &session.binding);
+        let context = binding.conversation_context;
+        self.transaction
             .execute(
                 SAVE_SESSION,
                 &[
                     self.org(),
                     session.id.as_uuid(),
-                    session.owner.as_uuid(),
                     &session.state.name().as_str(),
                     &session.state.reason(),
                     &int(session.revision),
@@ -79,6 +117,14 @@ impl Applying<'_> {
                     &profile.is_draft,
                     &profile.default_language,
                     &pack_map(&profile.metadata)?,
+                    binding.agent_context.as_uuid(),
+                    &small(binding.agent_context_version),
+                    &context.map(|(id, _)| *id.as_uuid()),
+                    &context.map(|(_, version)| small(version)),
+                    &binding.repo_id.map(|repo| *repo.as_uuid()),
+                    &binding.repo,
+                    &binding.workspace_id,
+                    &pack_list("session", &binding.scope_paths)?,
                     &session.interface.as_str(),
                     &checkpoint_of(session).map(|id| *id.as_uuid()),
                     &session.provider_session_id,
@@ -88,9 +134,11 @@ impl Applying<'_> {
                 ],
             )
             .await?;
-        if saved == 0 {
-            return Err(Conflict::Missing("session").into());
-        }
+        Ok(())
+    }
+
+    /// Lists scan the access rows, so these carry what lists are filtered and counted by.
+    async fn follow(&self, session: &Session) -> Result<(), Fault> {
         self.transaction
             .execute(
                 "UPDATE session_access SET state = $3, is_public = $4
@@ -99,7 +147,7 @@ impl Applying<'_> {
                     self.org(),
                     session.id.as_uuid(),
                     &session.state.name().as_str(),
-                    &profile.is_public,
+                    &session.profile.is_public,
                 ],
             )
             .await?;
@@ -118,21 +166,37 @@ impl Applying<'_> {
         }
     }
 
-    /// The strongest reason that a user has for access is kept.
+    /// The strongest reason that a reader has is kept.
+    ///
+    /// The session is locked while its state is copied, or a change of it that goes on meanwhile would miss the new row.
+    /// Whoever has access already, as nearly everyone has, locks nothing.
     pub(super) async fn give_access(
         &self,
         session: SessionId,
-        user: UserId,
-        via: AccessVia,
+        principal: Uuid,
+        via: &str,
     ) -> Result<(), Fault> {
         self.transaction
             .execute(
                 "INSERT INTO session_access (org_id, principal, session_id, via, state, is_public, created_at)
-                 SELECT org_id, $3, id, $4, state, is_public, created_at
-                 FROM sessions WHERE org_id = $1 AND id = $2
+                 SELECT org_id, $3, id, $4, state, is_public, created_at FROM sessions s
+                 WHERE org_id = $1 AND id = $2 AND NOT EXISTS (
+                     SELECT 1 FROM session_access a
+                     WHERE a.org_id = $1 AND a.principal = $3 AND a.session_id = $2 AND a.via <> 'shared')
+                 FOR SHARE OF s
                  ON CONFLICT (org_id, principal, session_id) DO UPDATE SET via = excluded.via
                  WHERE session_access.via = 'shared'",
-                &[self.org(), session.as_uuid(), user.as_uuid(), &via.as_str()],
+                &[self.org(), session.as_uuid(), &principal, &via],
+            )
+            .await?;
+        Ok(())
+    }
+
+    async fn take_access(&self, session: SessionId, principal: Uuid) -> Result<(), Fault> {
+        self.transaction
+            .execute(
+                "DELETE FROM session_access WHERE org_id = $1 AND principal = $2 AND session_id = $3",
+                &[self.org(), &principal, session.as_uuid()],
             )
             .await?;
         Ok(())
@@ -193,18 +257,6 @@ impl Applying<'_> {
                 ],
             )
             .await?;
-        Ok(())
-    }
-
-    /// The instance's agents have no org, so no composite key can keep another org's out: this does.
-    async fn expect_agent(&self, session: &Session) -> Result<(), Fault> {
-        self.transaction
-            .query_opt(
-                "SELECT 1 FROM agent_contexts WHERE id = $2 AND (org_id IS NULL OR org_id = $1)",
-                &[self.org(), session.binding.agent_context.as_uuid()],
-            )
-            .await?
-            .ok_or(Conflict::Missing("agent"))?;
         Ok(())
     }
 

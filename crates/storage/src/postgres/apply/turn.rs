@@ -46,7 +46,8 @@ impl Applying<'_> {
         let number = self.log(turn.log)?.add_turn(turn.id, turn.created_at);
         self.insert_turn(turn, number).await?;
         self.insert_files(turn).await?;
-        self.give_access(session, turn.created_by, AccessVia::TookPart).await?;
+        let via = AccessVia::TookPart.as_str();
+        self.give_access(session, *turn.created_by.as_uuid(), via).await?;
         self.numbered.push((turn.id, number));
         Ok(())
     }

@@ -1,50 +1,47 @@
-//! People, their tokens, repositories and remembered requests.
+//! People, their tokens and remembered requests.
 
 use async_trait::async_trait;
 use skein_core::{
-    model::{OrgId, RepoId, Scope, SessionId, Token, TokenId, User, UserId},
-    ports::{
-        Conflict, IdempotencyReads, IdempotencyRecord, PeopleReads, RegistryReads, RepoRef,
-        Resource, StoreError,
-    },
+    model::{OrgId, Scope, SessionId, Token, TokenId, User, UserId},
+    ports::{Conflict, IdempotencyReads, IdempotencyRecord, PeopleReads, Resource, StoreError},
 };
+use tokio_postgres::Row;
 
-use super::super::{PostgresStore, connection::Transaction, error::Fault, rows::Columns};
+use super::super::{
+    PostgresStore,
+    connection::Query,
+    error::Fault,
+    rows::{Columns, first_or},
+};
 
 #[async_trait]
 impl PeopleReads for PostgresStore {
     async fn find_user(&self, scope: &Scope, id: UserId) -> Result<Option<User>, StoreError> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        let row = transaction
-            .query_opt(
-                "SELECT * FROM users WHERE org_id = $1 AND id = $2",
-                &[scope.org.as_uuid(), id.as_uuid()],
-            )
-            .await?;
-        Ok(row.map(|row| user(&Columns::new("user", &row))).transpose()?)
+        let sql = "SELECT * FROM users WHERE org_id = $1 AND id = $2";
+        self.find(scope, (sql, &[scope.org.as_uuid(), id.as_uuid()]), user).await
     }
 
     async fn org_name(&self, scope: &Scope) -> Result<String, StoreError> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        let row = transaction
-            .query_opt("SELECT name FROM orgs WHERE id = $1", &[scope.org.as_uuid()])
-            .await?
-            .ok_or(Conflict::Missing("org"))?;
-        Ok(Columns::new("org", &row).get("name")?)
+        let sql = "SELECT name FROM orgs WHERE id = $1";
+        let name = |row: &Row| Columns::new("org", row).get("name");
+        let found = self.find(scope, (sql, &[scope.org.as_uuid()]), name).await?;
+        Ok(found.ok_or(Conflict::Missing("org"))?)
     }
 
     async fn find_token(&self, scope: &Scope, id: TokenId) -> Result<Option<Token>, StoreError> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        let row = transaction
-            .query_opt(
-                "SELECT * FROM tokens WHERE org_id = $1 AND id = $2",
-                &[scope.org.as_uuid(), id.as_uuid()],
-            )
-            .await?;
-        Ok(row.map(|row| token(&Columns::new("token", &row))).transpose()?)
+        let sql = "SELECT * FROM tokens WHERE org_id = $1 AND id = $2";
+        self.find(scope, (sql, &[scope.org.as_uuid(), id.as_uuid()]), token).await
+    }
+
+    async fn list_users(
+        &self,
+        scope: &Scope,
+        after: Option<UserId>,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError> {
+        let sql = "SELECT * FROM users WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+        let after = first_or(after.as_ref().map(UserId::as_uuid));
+        self.list(scope, (sql, &[scope.org.as_uuid(), &after, &i64::from(limit)]), user).await
     }
 
     async fn list_tokens(
@@ -52,39 +49,13 @@ impl PeopleReads for PostgresStore {
         scope: &Scope,
         of: Option<UserId>,
     ) -> Result<Vec<Token>, StoreError> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        let rows = transaction
-            .query(
-                "SELECT * FROM tokens WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2)
-                 ORDER BY created_at DESC, id DESC",
-                &[scope.org.as_uuid(), &of.map(|user| *user.as_uuid())],
-            )
-            .await?;
-        let tokens: Result<Vec<Token>, Fault> =
-            rows.iter().map(|row| token(&Columns::new("token", row))).collect();
-        Ok(tokens?)
-    }
-}
-
-#[async_trait]
-impl RegistryReads for PostgresStore {
-    async fn find_repo(&self, scope: &Scope, repo: RepoId) -> Result<Option<RepoRef>, StoreError> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        let row = transaction
-            .query_opt(
-                "SELECT id, name, path FROM repos WHERE org_id = $1 AND id = $2",
-                &[scope.org.as_uuid(), repo.as_uuid()],
-            )
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        let row = Columns::new("repository", &row);
-        Ok(Some(RepoRef {
-            id: row.id("id", RepoId::from_uuid)?,
-            name: row.get("name")?,
-            path: row.get("path")?,
-        }))
+        let of = of.map(|user| *user.as_uuid());
+        let query: Query<'_> = (
+            "SELECT * FROM tokens WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2)
+             ORDER BY created_at DESC, id DESC",
+            &[scope.org.as_uuid(), &of],
+        );
+        self.list(scope, query, token).await
     }
 }
 
@@ -95,36 +66,38 @@ impl IdempotencyReads for PostgresStore {
         scope: &Scope,
         key: &str,
     ) -> Result<Option<IdempotencyRecord>, StoreError> {
-        let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        let row = transaction
-            .query_opt(
-                "SELECT * FROM idempotency WHERE org_id = $1 AND user_id = $2 AND key = $3",
-                &[scope.org.as_uuid(), scope.user.as_uuid(), &key],
-            )
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        let row = Columns::new("idempotency record", &row);
-        Ok(Some(IdempotencyRecord {
-            key: row.get("key")?,
-            fingerprint: row.hash("fingerprint")?,
-            resource: Resource { kind: row.word("resource_kind")?, id: row.get("resource_id")? },
-            created_at: row.time("created_at")?,
-        }))
+        let query: Query<'_> = (
+            "SELECT * FROM idempotency WHERE org_id = $1 AND user_id = $2 AND key = $3",
+            &[scope.org.as_uuid(), scope.user.as_uuid(), &key],
+        );
+        self.find(scope, query, remembered).await
     }
 }
 
-pub(super) fn user(row: &Columns<'_>) -> Result<User, Fault> {
+fn remembered(row: &Row) -> Result<IdempotencyRecord, Fault> {
+    let row = Columns::new("idempotency record", row);
+    Ok(IdempotencyRecord {
+        key: row.get("key")?,
+        fingerprint: row.hash("fingerprint")?,
+        resource: Resource { kind: row.word("resource_kind")?, id: row.get("resource_id")? },
+        created_at: row.time("created_at")?,
+    })
+}
+
+pub(super) fn user(row: &Row) -> Result<User, Fault> {
+    let row = Columns::new("user", row);
     Ok(User {
         id: row.id("id", UserId::from_uuid)?,
         org: row.id("org_id", OrgId::from_uuid)?,
         name: row.get("name")?,
         role: row.word("role")?,
         instance_owner: row.get("instance_owner")?,
+        disabled_at: row.opt_time("disabled_at")?,
     })
 }
 
-pub(super) fn token(row: &Columns<'_>) -> Result<Token, Fault> {
+pub(super) fn token(row: &Row) -> Result<Token, Fault> {
+    let row = Columns::new("token", row);
     Ok(Token {
         id: row.id("id", TokenId::from_uuid)?,
         org: row.id("org_id", OrgId::from_uuid)?,

@@ -4,23 +4,23 @@ use async_trait::async_trait;
 use skein_core::{
     model::{
         AgentContextId, BasketId, Binding, Checkpoint, CheckpointId, ConversationContextId,
-        Lineage, LogId, OrgId, Profile, RepoId, Scope, Session, SessionId, SessionState,
+        Lineage, LogId, OrgId, Profile, Repo, RepoId, Scope, Session, SessionId, SessionState,
         SessionStateName, TicketId, UserId,
     },
-    ports::{
-        LogStats, RepoRef, SessionPage, SessionQuery, SessionReads, SessionRecord, SessionSort,
-        StoreError, Visibility,
-    },
+    ports::{LogStats, SessionPage, SessionQuery, SessionReads, SessionRecord, StoreError},
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::{
-    PostgresStore,
-    apply::last_turn,
-    connection::Transaction,
-    error::Fault,
-    rows::{Columns, int, moment},
+use super::{
+    super::{
+        PostgresStore,
+        apply::last_turn,
+        connection::{Params, Transaction},
+        error::Fault,
+        rows::Columns,
+    },
+    session_list,
 };
 
 /// A session with all that its representation shows; $1 is the org, $2 the caller.
@@ -29,7 +29,7 @@ macro_rules! select_records {
         concat!(
             "SELECT s.*, o.name AS org_name, w.name AS owner_name, c.name AS created_by_name,
                     agent.name AS agent_context_name, context.name AS conversation_context_name,
-                    r.name AS repository_name, r.path AS repository_path,
+                    r.name AS repository_name, r.path AS repository_path, r.created_at AS repository_created_at,
                     l.last_seq, l.last_at, l.turn_count, l.last_turn_id, l.last_turn_status, l.last_turn_at,
                     mine.via AS access
              FROM sessions s
@@ -49,40 +49,7 @@ macro_rules! select_records {
     };
 }
 
-/// What is visible and matches. Text is compared, not used as a pattern.
-macro_rules! matching {
-    () => {
-        "AND ($3::uuid IS NULL OR s.id = $3)
-         AND ($4::uuid IS NULL OR s.is_public OR EXISTS (
-             SELECT 1 FROM session_access a
-             WHERE a.org_id = s.org_id AND a.session_id = s.id AND a.principal = $4))
-         AND ($5::text[] IS NULL OR s.state = ANY ($5))
-         AND ($6::uuid IS NULL OR s.repo_id = $6)
-         AND ($7::text IS NULL OR EXISTS (
-             SELECT 1 FROM agent_contexts a WHERE a.id = s.agent_context_id AND a.name = $7))
-         AND ($8::text IS NULL OR s.interface = $8)
-         AND ($9::text IS NULL OR strpos(lower(s.name), lower($9)) > 0
-              OR strpos(lower(s.key), lower($9)) > 0 OR strpos(lower(s.description), lower($9)) > 0)
-         AND ($10::uuid IS NULL OR EXISTS (
-             SELECT 1 FROM session_access a
-             WHERE a.org_id = s.org_id AND a.session_id = s.id AND a.principal = $10
-               AND a.via IN ('owner', 'took_part'))) "
-    };
-}
-
-const FIND: &str = select_records!("AND s.id = $3");
-
-const COUNT: &str = concat!(
-    "SELECT count(*) AS total FROM sessions s WHERE s.org_id = $1 AND $2::uuid IS NOT NULL ",
-    matching!()
-);
-
-const PAGE: &str = concat!(
-    select_records!(""),
-    matching!(),
-    "AND ($11::timestamptz IS NULL OR (s.created_at, s.id) <= ($11, $12::uuid))
-     ORDER BY s.created_at DESC, s.id DESC LIMIT $13 OFFSET $14"
-);
+const FIND_ALL: &str = select_records!("AND s.id = ANY ($3) ORDER BY s.created_at DESC, s.id DESC");
 
 #[async_trait]
 impl SessionReads for PostgresStore {
@@ -93,9 +60,7 @@ impl SessionReads for PostgresStore {
     ) -> Result<Option<SessionRecord>, StoreError> {
         let mut client = self.client().await?;
         let transaction = Transaction::reading(&mut client, scope).await?;
-        let params = [scope.org.as_uuid(), scope.user.as_uuid(), session.as_uuid()];
-        let row = transaction.query_opt(FIND, &[&params[0], &params[1], &params[2]]).await?;
-        Ok(row.as_ref().map(record).transpose()?)
+        Ok(find_all(&transaction, scope, &[*session.as_uuid()]).await?.pop())
     }
 
     async fn list_sessions(
@@ -105,17 +70,7 @@ impl SessionReads for PostgresStore {
     ) -> Result<SessionPage, StoreError> {
         let mut client = self.client().await?;
         let transaction = Transaction::reading(&mut client, scope).await?;
-        let wanted = Wanted::new(query);
-        let total = wanted.count(&transaction, scope).await?;
-        let mut sessions = wanted.page(&transaction, scope, query).await?;
-        // One more than asked for was read: it is where the next page begins.
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        let next = sessions.get(limit).map(|next: &SessionRecord| SessionSort {
-            created_at: next.session.created_at,
-            id: next.session.id,
-        });
-        sessions.truncate(limit);
-        Ok(SessionPage { sessions, total, next })
+        Ok(session_list::list(&transaction, scope, query).await?)
     }
 
     async fn find_checkpoint(
@@ -136,98 +91,27 @@ impl SessionReads for PostgresStore {
     }
 }
 
-/// A query's conditions as arguments; what is not asked for is NULL.
-struct Wanted<'a> {
-    only: Option<Uuid>,
-    reader: Option<Uuid>,
-    states: Option<Vec<&'static str>>,
-    repo: Option<Uuid>,
-    agent: Option<&'a str>,
-    interface: Option<&'static str>,
-    text: Option<&'a str>,
-    user: Option<Uuid>,
-}
-
-impl<'a> Wanted<'a> {
-    fn new(query: &'a SessionQuery) -> Self {
-        let filter = &query.filter;
-        let (only, reader) = match query.visibility {
-            Visibility::WholeOrg => (None, None),
-            Visibility::ReadableBy(user) => (None, Some(*user.as_uuid())),
-            Visibility::Only(session) => (Some(*session.as_uuid()), None),
-        };
-        let states: Vec<_> = filter.states.iter().map(|state| state.as_str()).collect();
-        Self {
-            only,
-            reader,
-            states: (!states.is_empty()).then_some(states),
-            repo: filter.repo.map(|repo| *repo.as_uuid()),
-            agent: filter.agent.as_deref(),
-            interface: filter.interface.map(|interface| interface.as_str()),
-            text: filter.text.as_deref(),
-            user: filter.user.map(|user| *user.as_uuid()),
-        }
+/// Newest first. One query with all its joins, so that a page costs one walk down each tree per session.
+pub(super) async fn find_all(
+    transaction: &Transaction<'_>,
+    scope: &Scope,
+    ids: &[Uuid],
+) -> Result<Vec<SessionRecord>, Fault> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
     }
-
-    async fn count(&self, transaction: &Transaction<'_>, scope: &Scope) -> Result<u64, Fault> {
-        let rows = transaction
-            .query(
-                COUNT,
-                &[
-                    scope.org.as_uuid(),
-                    scope.user.as_uuid(),
-                    &self.only,
-                    &self.reader,
-                    &self.states,
-                    &self.repo,
-                    &self.agent,
-                    &self.interface,
-                    &self.text,
-                    &self.user,
-                ],
-            )
-            .await?;
-        rows.first().map_or(Ok(0), |row| Columns::new("session", row).counter("total"))
-    }
-
-    async fn page(
-        &self,
-        transaction: &Transaction<'_>,
-        scope: &Scope,
-        query: &SessionQuery,
-    ) -> Result<Vec<SessionRecord>, Fault> {
-        let rows = transaction
-            .query(
-                PAGE,
-                &[
-                    scope.org.as_uuid(),
-                    scope.user.as_uuid(),
-                    &self.only,
-                    &self.reader,
-                    &self.states,
-                    &self.repo,
-                    &self.agent,
-                    &self.interface,
-                    &self.text,
-                    &self.user,
-                    &query.from.map(|from| moment(from.created_at)),
-                    &query.from.map(|from| *from.id.as_uuid()),
-                    &(i64::from(query.limit) + 1),
-                    &int(query.offset),
-                ],
-            )
-            .await?;
-        rows.iter().map(record).collect()
-    }
+    let params: Params<'_> = &[scope.org.as_uuid(), scope.user.as_uuid(), &ids];
+    transaction.query(FIND_ALL, params).await?.iter().map(record).collect()
 }
 
 fn record(row: &Row) -> Result<SessionRecord, Fault> {
     let columns = Columns::new("session", row);
     let repository = match columns.opt_id("repo_id", RepoId::from_uuid)? {
-        Some(id) => Some(RepoRef {
+        Some(id) => Some(Repo {
             id,
             name: columns.get("repository_name")?,
             path: columns.get("repository_path")?,
+            created_at: columns.time("repository_created_at")?,
         }),
         None => None,
     };

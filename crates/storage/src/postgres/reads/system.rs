@@ -30,14 +30,16 @@ impl SystemStore for PostgresStore {
         let hash = token_hash.as_bytes().as_slice();
         let rows = self.system("SELECT * FROM system_find_identity($1)", &[&hash]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let row = Columns::new("token", row);
-        let token = token(&row)?;
+        let token = token(row)?;
+        let row = Columns::new("user", row);
         let user = User {
             id: token.user,
             org: token.org,
             name: row.get("user_name")?,
             role: row.word("user_role")?,
             instance_owner: row.get("instance_owner")?,
+            // The function knows no disabled ones.
+            disabled_at: None,
         };
         let org = Org { id: token.org, name: row.get("org_name")? };
         Ok(Some(Identity { token, user, org }))
@@ -45,7 +47,18 @@ impl SystemStore for PostgresStore {
 
     async fn find_instance_owner(&self, _scope: SystemScope) -> Result<Option<User>, StoreError> {
         let rows = self.system("SELECT * FROM system_find_instance_owner()", &[]).await?;
-        Ok(rows.first().map(|row| user(&Columns::new("user", row))).transpose()?)
+        Ok(rows.first().map(user).transpose()?)
+    }
+
+    async fn find_org(&self, _scope: SystemScope, org: OrgId) -> Result<Option<Org>, StoreError> {
+        let rows = self.system("SELECT name FROM system_find_org($1)", &[org.as_uuid()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(Some(Org { id: org, name: Columns::new("org", row).get("name")? }))
+    }
+
+    async fn seal_audit(&self, _scope: SystemScope) -> Result<u64, StoreError> {
+        let store = self.clone();
+        self.to_the_end(async move { Ok(store.seal().await?) }).await
     }
 
     async fn list_pending(
@@ -119,7 +132,7 @@ impl SystemStore for PostgresStore {
 
 impl PostgresStore {
     /// One statement, which is its own transaction and is set to no org.
-    async fn system(
+    pub(in crate::postgres) async fn system(
         &self,
         sql: &str,
         params: Params<'_>,

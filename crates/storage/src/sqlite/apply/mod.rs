@@ -5,6 +5,7 @@ mod expect;
 mod payload;
 mod people;
 mod purge;
+mod registry;
 mod session;
 mod turn;
 
@@ -70,9 +71,13 @@ fn apply_write(
     let packed = prepared.packed.as_deref().unwrap_or_default();
     match &prepared.write {
         Write::CreateOrg(org) => people::create_org(target, org),
-        Write::CreateUser(user) => people::create_user(target, changes, user),
-        Write::CreateToken(token) => people::create_token(target, changes, token),
+        Write::CreateUser(user) => people::create_user(target, user),
+        Write::SaveUser(user) => people::save_user(target, user),
+        Write::CreateToken(token) => people::create_token(target, token),
         Write::RevokeToken { token, at } => people::revoke_token(target, *token, *at),
+        Write::CreateRepo(repo) => registry::create_repo(target, repo),
+        Write::PutAgentContext(put) => registry::put_agent_context(target, put),
+        Write::PutConversationContext(put) => registry::put_conversation_context(target, put),
         Write::CreateSession(session) => session::create(target, session),
         Write::SaveSession(session) => session::save(target, session),
         Write::PurgeSession { session } => purge::purge(target, *session),

@@ -3,18 +3,18 @@
 use rusqlite::params;
 use skein_core::{
     model::{Org, OrgId, Timestamp, Token, TokenId, User},
-    ports::{Conflict, Write},
+    ports::Conflict,
 };
 
 use super::{
     super::{
         error::{Fault, OrConflict},
-        prepared::Prepared,
         rows::{key, opt_key, opt_millis},
     },
     Target, must_change,
 };
 
+/// Also in another org's scope: the instance owner makes them from their own.
 pub(super) fn create_org(target: &Target<'_>, org: &Org) -> Result<(), Fault> {
     target
         .connection
@@ -24,16 +24,13 @@ pub(super) fn create_org(target: &Target<'_>, org: &Org) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn create_user(
-    target: &Target<'_>,
-    changes: &Prepared,
-    user: &User,
-) -> Result<(), Fault> {
-    own_or_new(target, changes, user.org)?;
+pub(super) fn create_user(target: &Target<'_>, user: &User) -> Result<(), Fault> {
+    own(target, user.org)?;
     target
         .connection
         .prepare_cached(
-            "INSERT INTO users (org_id, id, name, role, instance_owner) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO users (org_id, id, name, role, instance_owner, disabled_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![
             key(&user.org),
@@ -41,17 +38,32 @@ pub(super) fn create_user(
             user.name,
             user.role.as_str(),
             user.instance_owner,
+            opt_millis(user.disabled_at),
         ])
         .or_exists("user")?;
     Ok(())
 }
 
-pub(super) fn create_token(
-    target: &Target<'_>,
-    changes: &Prepared,
-    token: &Token,
-) -> Result<(), Fault> {
-    own_or_new(target, changes, token.org)?;
+pub(super) fn save_user(target: &Target<'_>, user: &User) -> Result<(), Fault> {
+    own(target, user.org)?;
+    let rows = target
+        .connection
+        .prepare_cached(
+            "UPDATE users SET name = ?3, role = ?4, disabled_at = ?5 WHERE org_id = ?1 AND id = ?2",
+        )?
+        .execute(params![
+            key(&user.org),
+            key(&user.id),
+            user.name,
+            user.role.as_str(),
+            opt_millis(user.disabled_at),
+        ])
+        .or_exists("user")?;
+    must_change(rows, "user")
+}
+
+pub(super) fn create_token(target: &Target<'_>, token: &Token) -> Result<(), Fault> {
+    own(target, token.org)?;
     if let Some(session) = token.session {
         let exists = target
             .connection
@@ -96,11 +108,7 @@ pub(super) fn revoke_token(
     must_change(rows, "token")
 }
 
-/// People may be added to the caller's own org and to one that the same change set creates.
-fn own_or_new(target: &Target<'_>, changes: &Prepared, org: OrgId) -> Result<(), Fault> {
-    let creates = |write: &Write| matches!(write, Write::CreateOrg(created) if created.id == org);
-    if org == target.org || changes.writes.iter().any(|prepared| creates(&prepared.write)) {
-        return Ok(());
-    }
-    Err(Conflict::Missing("org").into())
+/// A record of another org is not there, as far as this caller can tell.
+fn own(target: &Target<'_>, org: OrgId) -> Result<(), Fault> {
+    if org == target.org { Ok(()) } else { Err(Conflict::Missing("org").into()) }
 }

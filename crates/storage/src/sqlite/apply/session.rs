@@ -12,7 +12,7 @@ use super::{
         error::{Fault, OrConflict},
         rows::{int, key, opt_key, opt_millis, pack_list},
     },
-    Target, must_change,
+    Target, must_change, registry,
 };
 use crate::codec;
 
@@ -20,6 +20,7 @@ pub(super) fn create(target: &Target<'_>, session: &Session) -> Result<(), Fault
     if session.org != target.org {
         return Err(Conflict::Missing("org").into());
     }
+    registry::expect_bound(target, &session.binding)?;
     target
         .connection
         .prepare_cached("INSERT INTO logs (org_id, id) VALUES (?1, ?2)")?
@@ -74,6 +75,7 @@ pub(super) fn save(target: &Target<'_>, session: &Session) -> Result<(), Fault> 
         })
         .optional()?;
     let (state, was_public) = before.ok_or(Conflict::Missing("session"))?;
+    registry::expect_bound(target, &session.binding)?;
     let mut statement = target.connection.prepare_cached(
         "UPDATE sessions SET
              state = ?3, state_reason = ?4, revision = ?5, name = ?6, key = ?7, description = ?8,

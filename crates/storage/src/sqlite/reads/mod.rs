@@ -1,8 +1,10 @@
 //! The read ports. Each read is short, runs on one of the reader threads and sees one org only.
 
+mod audit;
 mod event;
 mod payload;
 mod people;
+mod registry;
 mod segments;
 mod session;
 mod session_list;

@@ -1,13 +1,10 @@
-//! People, tokens, repositories and the keys of repeated requests.
+//! People, tokens and the keys of repeated requests.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use skein_core::{
-    model::{RepoId, Scope, Token, TokenId, User, UserId},
-    ports::{
-        Conflict, IdempotencyReads, IdempotencyRecord, PeopleReads, RegistryReads, RepoRef,
-        Resource, StoreError,
-    },
+    model::{Scope, Token, TokenId, User, UserId},
+    ports::{Conflict, IdempotencyReads, IdempotencyRecord, PeopleReads, Resource, StoreError},
 };
 use uuid::Uuid;
 
@@ -25,7 +22,7 @@ impl PeopleReads for SqliteStore {
             .read(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT id, org_id, name, role, instance_owner FROM users
+                        "SELECT id, org_id, name, role, instance_owner, disabled_at FROM users
                          WHERE org_id = ?1 AND id = ?2",
                     )?
                     .query_row(params![key(&org), key(&user)], |row| {
@@ -69,6 +66,29 @@ impl PeopleReads for SqliteStore {
             .await
     }
 
+    async fn list_users(
+        &self,
+        scope: &Scope,
+        after: Option<UserId>,
+        limit: u32,
+    ) -> Result<Vec<User>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT id, org_id, name, role, instance_owner, disabled_at FROM users
+                     WHERE org_id = ?1 AND id > coalesce(?2, x'') ORDER BY id LIMIT ?3",
+                )?;
+                let mut rows = statement.query(params![key(&org), opt_key(&after), limit])?;
+                let mut users = Vec::new();
+                while let Some(row) = rows.next()? {
+                    users.push(read_user(&mut Columns::new("user", row))?);
+                }
+                Ok(users)
+            })
+            .await
+    }
+
     async fn list_tokens(
         &self,
         scope: &Scope,
@@ -89,23 +109,6 @@ impl PeopleReads for SqliteStore {
                     tokens.push(read_token(&mut Columns::new("token", row))?);
                 }
                 Ok(tokens)
-            })
-            .await
-    }
-}
-
-#[async_trait]
-impl RegistryReads for SqliteStore {
-    async fn find_repo(&self, scope: &Scope, repo: RepoId) -> Result<Option<RepoRef>, StoreError> {
-        let org = scope.org;
-        self.readers
-            .read(move |connection| {
-                Ok(connection
-                    .prepare_cached("SELECT name, path FROM repos WHERE org_id = ?1 AND id = ?2")?
-                    .query_row(params![key(&org), key(&repo)], |row| {
-                        Ok(RepoRef { id: repo, name: row.get(0)?, path: row.get(1)? })
-                    })
-                    .optional()?)
             })
             .await
     }
@@ -143,6 +146,7 @@ pub(super) fn read_user(columns: &mut Columns<'_, '_>) -> Result<User, Fault> {
         name: columns.get()?,
         role: columns.word()?,
         instance_owner: columns.get()?,
+        disabled_at: columns.opt_time()?,
     })
 }
 

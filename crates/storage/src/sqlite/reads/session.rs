@@ -4,12 +4,11 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use skein_core::{
     model::{
-        Binding, Checkpoint, CheckpointId, Lineage, Profile, Scope, Session, SessionId,
+        Binding, Checkpoint, CheckpointId, Lineage, Profile, Repo, Scope, Session, SessionId,
         SessionState, SessionStateName,
     },
     ports::{
-        LastTurn, LogStats, RepoRef, SessionPage, SessionQuery, SessionReads, SessionRecord,
-        StoreError,
+        LastTurn, LogStats, SessionPage, SessionQuery, SessionReads, SessionRecord, StoreError,
     },
 };
 
@@ -80,7 +79,7 @@ pub(super) fn find(
                  s.repo_id, s.repo, s.workspace_id, s.scope_paths, s.basket_id, s.agent_type,
                  s.interface, s.task_id, s.parent_id, s.fork_seq, s.provider_session_id,
                  s.agent_state, s.created_at, s.updated_at, s.deleted_at,
-                 o.name, ou.name, cu.name, ac.name, cc.name, r.id, r.name, r.path,
+                 o.name, ou.name, cu.name, ac.name, cc.name, r.id, r.name, r.path, r.created_at,
                  l.last_seq, l.last_at, l.turn_count, l.last_turn_id, l.last_turn_status,
                  l.last_turn_at, a.via
              FROM sessions s
@@ -186,10 +185,12 @@ fn state(
     }
 }
 
-fn repository(columns: &mut Columns<'_, '_>) -> Result<Option<RepoRef>, Fault> {
+fn repository(columns: &mut Columns<'_, '_>) -> Result<Option<Repo>, Fault> {
     let (id, name, path) = (columns.opt_id()?, columns.get()?, columns.get()?);
-    Ok(match (id, name, path) {
-        (Some(id), Some(name), Some(path)) => Some(RepoRef { id, name, path }),
+    Ok(match (id, name, path, columns.opt_time()?) {
+        (Some(id), Some(name), Some(path), Some(created_at)) => {
+            Some(Repo { id, name, path, created_at })
+        }
         _ => None,
     })
 }

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 use skein_core::{
-    model::{AgentContext, AgentContextId, Org, Sha256Hash, SystemScope, Timestamp, TurnId, User},
+    model::{
+        AgentContext, AgentContextId, Org, OrgId, Sha256Hash, SystemScope, Timestamp, TurnId, User,
+    },
     ports::{Identity, Lane, PendingTurn, StoreError, SystemStore},
 };
 
@@ -35,7 +37,7 @@ impl SystemStore for SqliteStore {
             .read(|connection| {
                 connection
                     .prepare_cached(
-                        "SELECT id, org_id, name, role, instance_owner FROM users
+                        "SELECT id, org_id, name, role, instance_owner, disabled_at FROM users
                          WHERE instance_owner = 1 ORDER BY id LIMIT 1",
                     )?
                     .query_row([], |row| Ok(read_user(&mut Columns::new("user", row))))
@@ -43,6 +45,23 @@ impl SystemStore for SqliteStore {
                     .transpose()
             })
             .await
+    }
+
+    async fn find_org(&self, _scope: SystemScope, org: OrgId) -> Result<Option<Org>, StoreError> {
+        self.readers
+            .read(move |connection| {
+                let name: Option<String> = connection
+                    .prepare_cached("SELECT name FROM orgs WHERE id = ?1 AND deleted_at IS NULL")?
+                    .query_row(params![key(&org)], |row| row.get(0))
+                    .optional()?;
+                Ok(name.map(|name| Org { id: org, name }))
+            })
+            .await
+    }
+
+    /// Nothing waits: rows are chained as they are committed.
+    async fn seal_audit(&self, _scope: SystemScope) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn list_pending(
@@ -97,7 +116,7 @@ fn find_identity(
     let mut statement = connection.prepare_cached(
         "SELECT t.id, t.org_id, t.user_id, t.name, t.hash, t.role, t.session_id, t.created_at,
              t.expires_at, t.revoked_at, u.id, u.org_id, u.name, u.role, u.instance_owner,
-             o.id, o.name
+             u.disabled_at, o.id, o.name
          FROM tokens t
          JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id AND u.disabled_at IS NULL
          JOIN orgs o ON o.id = t.org_id AND o.deleted_at IS NULL

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use skein_core::{
     model::SystemScope,
     ports::{
-        ChangeSet, Committed, Conflict, Expectation, Lane, Store, StoreError, SystemStore, Write,
+        AuditReads, ChangeSet, Committed, Conflict, Expectation, Lane, Store, StoreError,
+        SystemStore, Write,
     },
 };
 use skein_testkit::{World, writing};
@@ -69,8 +70,9 @@ fn part(world: &World, bytes: usize) -> ChangeSet {
 }
 
 async fn audit_rows(home: &Home, world: &World) -> u64 {
-    let scope = SystemScope::for_purpose("test");
-    home.store.verify_audit(scope, world.org.id).await.unwrap().unwrap()
+    let report = home.store.verify_audit(&world.as_owner(), None).await.unwrap();
+    assert_eq!(report.problem, None);
+    report.intact
 }
 
 #[tokio::test(flavor = "multi_thread")]

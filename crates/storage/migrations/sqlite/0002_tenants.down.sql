@@ -1,0 +1,1 @@
+DROP INDEX agent_contexts_by_org;
