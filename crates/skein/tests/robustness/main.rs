@@ -23,6 +23,7 @@ mod races;
 mod resume;
 mod retries;
 mod scale;
+mod slow_reader;
 mod start;
 mod sync_before_ack;
 mod trace;

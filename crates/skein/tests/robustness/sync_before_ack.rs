@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -30,7 +30,8 @@ impl Traced {
     fn start(home: &TestHome, trace: &Path) -> Result<Self, String> {
         let serve = home.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
         let mut command = Command::new("strace");
-        command.args(["-f", "-y", "-s", "32", "-e", CALLS, "-o"]).arg(trace);
+        // As long as the largest page, so that marks in it are seen.
+        command.args(["-f", "-y", "-s", "65536", "-e", CALLS, "-o"]).arg(trace);
         command.arg(serve.get_program()).args(serve.get_args());
         for (name, value) in serve.get_envs() {
             match value {
@@ -69,14 +70,50 @@ impl Drop for Traced {
     }
 }
 
+/// A home whose store is made, and a caller for whatever server runs on it next. What the first start
+/// writes is not an acknowledgement.
+async fn prepared_home() -> (TestHome, Api) {
+    let mut server = TestServer::with_config(AGENTS).await;
+    let prepared = (server.home().clone(), Api::of(&server));
+    server.terminate().await;
+    prepared
+}
+
+#[tokio::test]
+async fn no_prompt_is_acknowledged_before_its_own_commit_is_synced() {
+    let prompts = scale::choose(20, 500);
+    let (home, api) = prepared_home().await;
+    let mut server = TestServer::on(home.clone()).await;
+    let prepared = Api::of(&server);
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        sessions.push(prepared.create(json!({"agent": "echo"})).await);
+    }
+    server.terminate().await;
+    let file = home.file("trace.txt");
+    let traced = match Traced::start(&home, &file) {
+        Ok(traced) => traced,
+        Err(reason) => return eprintln!("skipped, there is no trace to read here: {reason}"),
+    };
+
+    let api = Api { url: traced.url.clone(), ..api };
+    let marks: Vec<String> = (0..prompts).map(|number| format!("mark-{number:05}-kram")).collect();
+    for (mark, session) in marks.iter().zip(sessions.iter().cycle()) {
+        api.enqueue(session, mark).await;
+    }
+    traced.stop();
+
+    let findings = trace::read_marked(&fs::read_to_string(&file).unwrap(), &marks);
+    eprintln!("{} prompts, {} syncs", findings.acknowledgements, findings.syncs);
+    assert_eq!(findings.violations, []);
+    assert_eq!(findings.acknowledgements, prompts);
+}
+
 #[tokio::test]
 async fn no_acknowledgement_is_sent_before_its_commit_is_synced() {
     let requests = scale::choose(8, 200);
-    // The first start makes the store and the token; what it writes is not an acknowledgement.
-    let mut server = TestServer::with_config(AGENTS).await;
-    let (home, api) = (server.home().clone(), Api::of(&server));
-    server.terminate().await;
-    let file: PathBuf = home.file("trace.txt");
+    let (home, api) = prepared_home().await;
+    let file = home.file("trace.txt");
     let traced = match Traced::start(&home, &file) {
         Ok(traced) => traced,
         Err(reason) => return eprintln!("skipped, there is no trace to read here: {reason}"),

@@ -1,8 +1,10 @@
 //! Reads a system call trace and finds acknowledgements that were sent before their commit was synced.
 //!
-//! The rule fits callers that wait for each answer before they send the next request, and requests
-//! that leave nothing running behind: then every write to the write-ahead log that began before an
-//! acknowledgement belongs to it or to an earlier one, and must have been synced.
+//! There are two rules, both for callers that wait for each answer before they send the next request.
+//! [`read`] is for requests that leave nothing running behind: every write to the write-ahead log that
+//! began before an acknowledgement belongs to it or to an earlier one, and must have been synced.
+//! [`read_marked`] is for requests that go on in the background: each carries a mark that is found again
+//! in the write of its commit.
 
 use std::collections::HashMap;
 
@@ -13,6 +15,8 @@ pub(crate) enum Violation {
     NotSynced { line: usize, writes: usize },
     /// Nothing was written since the acknowledgement before.
     NothingWritten { line: usize },
+    /// A marked request was acknowledged before the write with its mark was synced, or written.
+    MarkNotSynced { mark: String },
 }
 
 /// What a trace shows.
@@ -44,11 +48,30 @@ struct Reading {
     at_last_acknowledgement: usize,
     /// Calls that have begun and not ended, by thread, with what a sync will cover.
     open: HashMap<u32, (Call, usize)>,
+    marks: Marks,
+}
+
+/// Marks in the order of their requests, and where the trace stands with them.
+#[derive(Debug, Default)]
+struct Marks {
+    wanted: Vec<String>,
+    /// By mark: how many writes had begun with the first one that carries it.
+    written: HashMap<String, usize>,
+    acknowledged: usize,
 }
 
 /// Reads what `strace -f -y` wrote.
 pub(crate) fn read(trace: &str) -> Findings {
-    let mut reading = Reading::default();
+    read_with(trace, Marks::default())
+}
+
+/// As [`read`], where the answers are `202`s to requests with these marks, in this order.
+pub(crate) fn read_marked(trace: &str, marks: &[String]) -> Findings {
+    read_with(trace, Marks { wanted: marks.to_vec(), ..Marks::default() })
+}
+
+fn read_with(trace: &str, marks: Marks) -> Findings {
+    let mut reading = Reading { marks, ..Reading::default() };
     for (index, line) in trace.lines().enumerate() {
         reading.take(index + 1, line);
     }
@@ -66,6 +89,9 @@ impl Reading {
         }
         let Some(call) = call_of(rest) else { return };
         let covers = self.begin(line_number, call);
+        if call == Call::LogWrite {
+            self.marks.find(rest, self.begun);
+        }
         if rest.contains("<unfinished ...>") {
             self.open.insert(thread, (call, covers));
         } else {
@@ -78,7 +104,8 @@ impl Reading {
         match call {
             Call::LogWrite => self.begun += 1,
             Call::LogSync => {}
-            Call::Acknowledgement => self.acknowledge(line),
+            Call::Acknowledgement if self.marks.wanted.is_empty() => self.acknowledge(line),
+            Call::Acknowledgement => self.acknowledge_marked(),
         }
         // A write that is still going on may or may not be covered, so none is.
         if self.begun == self.ended { self.ended } else { 0 }
@@ -107,6 +134,30 @@ impl Reading {
             self.findings.violations.push(Violation::NothingWritten { line });
         }
         self.at_last_acknowledgement = self.begun;
+    }
+}
+
+impl Reading {
+    fn acknowledge_marked(&mut self) {
+        let Some(mark) = self.marks.wanted.get(self.marks.acknowledged) else { return };
+        self.marks.acknowledged += 1;
+        self.findings.acknowledgements += 1;
+        let written = self.marks.written.get(mark);
+        if written.is_none_or(|written| self.synced < *written) {
+            let mark = mark.clone();
+            self.findings.violations.push(Violation::MarkNotSynced { mark });
+        }
+    }
+}
+
+impl Marks {
+    fn find(&mut self, text: &str, writes: usize) {
+        // A mark is not written before its request is sent, so only the next one can be new.
+        if let Some(mark) = self.wanted.get(self.acknowledged)
+            && text.contains(mark.as_str())
+        {
+            self.written.entry(mark.clone()).or_insert(writes);
+        }
     }
 }
 
@@ -202,6 +253,19 @@ mod tests {
             violations(&[WRITE, SYNC, ANSWER, ANSWER, OTHER_ANSWER]),
             [Violation::NothingWritten { line: 4 }]
         );
+    }
+
+    #[test]
+    fn a_marked_request_may_be_followed_by_other_writes_but_its_own_must_be_synced() {
+        let marked = |mark| format!(r#"11 pwrite64(9</h/skein.db-wal>, "x{mark}"..., 9, 0) = 9"#);
+        let (one, two) = (marked("one"), marked("two"));
+        let marks = ["one".to_owned(), "two".to_owned()];
+        let violations = |lines: &[&str]| read_marked(&lines.join("\n"), &marks).violations;
+        let not_synced = |mark: &str| vec![Violation::MarkNotSynced { mark: mark.to_owned() }];
+
+        assert_eq!(violations(&[&one, SYNC, WRITE, ANSWER, &two, SYNC, ANSWER, WRITE]), []);
+        assert_eq!(violations(&[&one, SYNC, ANSWER, &two, ANSWER, SYNC]), not_synced("two"));
+        assert_eq!(violations(&[WRITE, SYNC, ANSWER, &two, SYNC, ANSWER]), not_synced("one"));
     }
 
     #[test]

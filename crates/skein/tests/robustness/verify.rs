@@ -58,8 +58,22 @@ pub(crate) async fn sessions(api: &Api) -> Vec<Value> {
 
 /// Every turn of a session in order.
 pub(crate) async fn turns(api: &Api, session: &str) -> Vec<TurnFacts> {
+    turns_after(api, session, 0).await
+}
+
+/// The number of the newest turn, 0 when there is none.
+pub(crate) async fn last_number(api: &Api, session: &str) -> u64 {
+    let reply = api.get(&format!("/api/sessions/{session}/turns/last")).await;
+    match reply.status {
+        404 => 0,
+        _ => reply.expect(200).json()["sequenceNumber"].as_u64().unwrap(),
+    }
+}
+
+/// The turns with higher numbers, in order.
+pub(crate) async fn turns_after(api: &Api, session: &str, number: u64) -> Vec<TurnFacts> {
     let mut all = Vec::new();
-    let mut after = 0;
+    let mut after = number;
     loop {
         let path = format!("/api/sessions/{session}/turns?limit=200&after={after}");
         let page = api.get(&path).await.expect(200).json();
