@@ -18,8 +18,10 @@ pub(crate) use administration::{AuditCommand, OrgCommand, RepoCommand, UserComma
     long_about = "Keeps the sessions of AI agents: one durable thread per piece of work, reachable \
                   from every interface, run by any agent, with nothing lost.\n\nWithout a command, \
                   skein starts the server and says what to try.",
-    after_help = "Exit codes: 0 ok · 1 failed · 2 usage · 3 not found · 4 auth · 5 conflict · \
-                  6 unavailable, try again · 130 interrupted",
+    after_help = "Commands talk to the server that works on the home. Without one they do the work \
+                  themselves. SKEIN_URL and SKEIN_TOKEN name another server.\n\nExit codes: 0 ok · \
+                  1 failed · 2 usage · 3 not found · 4 auth · 5 conflict · 6 unavailable, try \
+                  again · 130 interrupted",
     disable_help_subcommand = true
 )]
 pub(crate) struct Cli {
@@ -49,7 +51,7 @@ pub(crate) enum Command {
         long_about = "Start the server.\n\nWith --json the first line on stdout, once the server \
                       is ready, is {\"url\":…,\"tokenFile\":…,\"pid\":…}. On SIGTERM or SIGINT running \
                       turns may finish (25 s unless [server] drain_seconds says otherwise); a second \
-                      signal stops at once. A home that another process works on is refused with exit \
+                      signal stops at once. A home that another server works on is refused with exit \
                       code 5."
     )]
     Serve(Listen),

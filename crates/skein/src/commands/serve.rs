@@ -57,30 +57,38 @@ pub(super) async fn run(
     let url = url_of(&listener)?;
     instance.app.lifecycle.set_ready();
     announce(context, &lock, &url, greeting)?;
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let orchestrator = Arc::clone(&instance.app.orchestrator);
-    tasks.spawn(async move { recovery::start_queued(&orchestrator, recovered).await });
-    let sweeping = sweep(Arc::clone(&instance.app.platform));
-    tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
-    tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sealing()));
-    tasks.close();
-
-    let asked_to_stop = stop.clone().cancelled_owned();
-    let serving =
-        skein_server::serve(listener, instance.app.clone(), instance.server.clone(), asked_to_stop);
+    let stop = CancellationToken::new();
     tokio::select! {
-        () = serving => {}
+        () = serve(listener, instance, recovered, stop.clone()) => {}
         () = stop_at_second_signal(&mut signals, &stop) => {
             output::note("stopped at once; unfinished turns are recovered at the next start");
             // Not even the store may hold this up: what was promised is on disk already.
             std::process::exit(i32::from(Exit::Interrupted as u8));
         }
     }
+    drop(lock);
+    Ok(())
+}
+
+/// Serves until it is told to stop, and closes everything in order.
+async fn serve(
+    listener: TcpListener,
+    instance: Instance,
+    recovered: Recovered,
+    stop: CancellationToken,
+) {
+    let tasks = TaskTracker::new();
+    let orchestrator = Arc::clone(&instance.app.orchestrator);
+    tasks.spawn(async move { recovery::start_queued(&orchestrator, recovered).await });
+    let sweeping = sweep(Arc::clone(&instance.app.platform));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sealing()));
+    tasks.close();
+    let (app, settings) = (instance.app.clone(), instance.server.clone());
+    skein_server::serve(listener, app, settings, stop.cancelled_owned()).await;
     tasks.wait().await;
     instance.close_store().await;
     tracing::info!("stopped");
-    drop(lock);
-    Ok(())
 }
 
 /// Everything that must be there before the server is ready.
@@ -153,9 +161,10 @@ fn announce(
     url: &str,
     greeting: Greeting,
 ) -> Result<(), Failure> {
-    lock.announce(url).map_err(|error| {
-        Failure::new(Exit::Unavailable, "cannot tell clients where the server is").because(error)
-    })?;
+    if let Err(error) = lock.announce(url) {
+        // On a full disk, for example. The server works; it only has to be named.
+        tracing::warn!(%error, "commands will not find this server by its home");
+    }
     let token_file = context.home.token_file();
     if context.format == Format::Json {
         let ready = Ready { url, token_file: &token_file, pid: std::process::id() };

@@ -71,7 +71,8 @@ pub(super) fn try_lock(path: &Path) -> io::Result<Result<HomeLock, Holder>> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
             let lock = HomeLock { file };
-            lock.write(&Holder { pid: Some(std::process::id()), url: None })?;
+            // The lock holds without it; others only do not know whose it is.
+            drop(lock.write(&Holder { pid: Some(std::process::id()), url: None }));
             Ok(Ok(lock))
         }
         Err(Errno::WOULDBLOCK) => Ok(Err(read(&mut file)?)),

@@ -96,6 +96,29 @@ async fn both_signals_end_the_server_in_order() {
     }
 }
 
+#[tokio::test]
+async fn a_second_signal_ends_a_server_that_waits_for_a_turn_at_once() {
+    let mut server = TestServer::with_config(
+        "[sessions]\ndefault_agent = 'slow'\n[agents.slow]\nruntime = 'echo'\nchunks = 20000000\nchunk_bytes = 1\n",
+    )
+    .await;
+    let (_, session) = server.post("/api/sessions", json!({})).await;
+    let prompt = format!("/api/sessions/{}/prompt", session["id"].as_str().unwrap());
+    server.post(&prompt, json!({"text": "take your time"})).await;
+
+    server.signal(Signal::TERM);
+    while server.get("/readyz").await.0 != 503 {}
+    let refused = server.post("/api/ai/agent/execute", json!({"instruction": "more"})).await;
+    server.signal(Signal::TERM);
+    let status = server.exited().await;
+    server.restart().await;
+
+    assert_eq!((refused.0.as_u16(), &refused.1["code"]), (503, &json!("draining")));
+    assert_eq!(status.code(), Some(130));
+    let path = format!("/api/sessions/{}/turns/last", session["id"].as_str().unwrap());
+    assert_eq!(server.get(&path).await.1["errorCode"], "interrupted");
+}
+
 #[test]
 fn up_greets_people_with_something_to_try() {
     let home = TestHome::new();
