@@ -119,3 +119,40 @@ fn audit_refusal(context: &Shared, caller: &people::Caller, response: &Response,
         counter!("skein_refusals_not_audited_total").increment(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{sync::oneshot, time::timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_goes_on_when_its_caller_has_gone() {
+        let requests = TaskTracker::new();
+        let (go_on, waits) = oneshot::channel::<()>();
+        let (done, is_done) = oneshot::channel();
+        let work = async move {
+            waits.await.unwrap();
+            done.send(()).unwrap();
+            Response::default()
+        };
+
+        let caller = timeout(Duration::ZERO, to_the_end(&requests, work)).await;
+        go_on.send(()).unwrap();
+
+        assert!(caller.is_err());
+        is_done.await.unwrap();
+        requests.close();
+        requests.wait().await;
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_task_is_an_internal_error() {
+        let response = to_the_end(&TaskTracker::new(), async { panic!("no") }).await;
+
+        let problem = response.extensions().get::<Problem>().unwrap();
+        assert_eq!(problem.code, Code::Internal);
+    }
+}

@@ -9,9 +9,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod administration;
 mod config;
 mod doctor;
 mod migrate;
+mod postgres;
 mod reference;
 mod serve;
 mod sessions;

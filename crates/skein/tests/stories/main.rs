@@ -13,15 +13,19 @@ mod common;
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod audit;
 mod events;
 mod execute;
 mod idempotency;
+mod limits;
 mod messages;
 mod operations;
 mod payloads;
+mod people;
 mod queue;
 mod redact;
 mod refusals;
+mod registry;
 mod sessions;
 mod shapes;
 mod tokens;
