@@ -201,7 +201,8 @@ pub enum StoreError {
     /// Something is not as the change set expected. Reload and decide again.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// Nothing was written; try again later.
+    /// Nothing was written; try again later. Only when the connection to a remote engine breaks in the middle of its
+    /// COMMIT can nobody know: a caller that then repeats its request does so with the same idempotency key.
     #[error("the database is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Nothing was written; reads still work.

@@ -1,5 +1,7 @@
 //! Transactions that are set to one org before anything else happens in them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use deadpool_postgres::Client;
 use skein_core::model::{OrgId, Scope};
 use tokio_postgres::{IsolationLevel, Row, types::ToSql};
@@ -12,8 +14,14 @@ pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// A statement and its arguments.
 pub(super) type Query<'a> = (&'a str, Params<'a>);
 
+const SET_ORG: &str = "SELECT set_config('skein.org', $1, true)";
+
 /// A transaction. Dropping it rolls back without waiting, which is how reads end.
-pub(super) struct Transaction<'a>(deadpool_postgres::Transaction<'a>);
+pub(super) struct Transaction<'a> {
+    inner: deadpool_postgres::Transaction<'a>,
+    org: String,
+    is_set: AtomicBool,
+}
 
 impl<'a> Transaction<'a> {
     /// A consistent view of one org.
@@ -24,18 +32,18 @@ impl<'a> Transaction<'a> {
             .read_only(true)
             .start()
             .await?;
-        Self(transaction).set_org(scope.org).await
+        Ok(Self::of(transaction, scope.org))
     }
 
     /// Changes to one org. Each statement sees what was committed before it, so a lock is enough to decide on.
     pub(super) async fn writing(client: &'a mut Client, org: OrgId) -> Result<Self, Fault> {
         let transaction = client.transaction().await?;
-        Self(transaction).set_org(org).await
+        Ok(Self::of(transaction, org))
     }
 
     pub(super) async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query(&statement, params).await?)
+        let statement = self.inner.prepare_cached(sql).await?;
+        self.in_org(self.inner.query(&statement, params)).await
     }
 
     pub(super) async fn query_opt(
@@ -43,25 +51,40 @@ impl<'a> Transaction<'a> {
         sql: &str,
         params: Params<'_>,
     ) -> Result<Option<Row>, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.query_opt(&statement, params).await?)
+        let statement = self.inner.prepare_cached(sql).await?;
+        self.in_org(self.inner.query_opt(&statement, params)).await
     }
 
     /// Returns how many rows were changed.
     pub(super) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, Fault> {
-        let statement = self.0.prepare_cached(sql).await?;
-        Ok(self.0.execute(&statement, params).await?)
+        let statement = self.inner.prepare_cached(sql).await?;
+        self.in_org(self.inner.execute(&statement, params)).await
     }
 
     pub(super) async fn commit(self) -> Result<(), Fault> {
-        Ok(self.0.commit().await?)
+        Ok(self.inner.commit().await?)
     }
 
-    /// The setting ends with the transaction, so a pooled connection carries no org to its next user.
-    async fn set_org(self, org: OrgId) -> Result<Self, Fault> {
-        let org = org.to_string();
-        self.query("SELECT set_config('skein.org', $1, true)", &[&org]).await?;
-        Ok(self)
+    fn of(inner: deadpool_postgres::Transaction<'a>, org: OrgId) -> Self {
+        Self { inner, org: org.to_string(), is_set: AtomicBool::new(false) }
+    }
+
+    /// Sets the org before the first statement and in the same round trip: what is sent first is run first, and a
+    /// statement that came without it would see nothing. The setting ends with the transaction, so a pooled connection
+    /// carries no org to its next user.
+    async fn in_org<T>(
+        &self,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Fault> {
+        if self.is_set.swap(true, Ordering::Relaxed) {
+            return Ok(statement.await?);
+        }
+        let set_org = self.inner.prepare_cached(SET_ORG).await?;
+        let org: Params<'_> = &[&self.org];
+        // Polled in this order, and sent when they are polled first.
+        let (set, result) = futures::join!(self.inner.execute(&set_org, org), statement);
+        set?;
+        Ok(result?)
     }
 }
 

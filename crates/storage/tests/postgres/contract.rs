@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use skein_core::{
+    model::{Profile, Session},
+    ports::{SessionFilter, SessionPage, SessionQuery, SessionReads, Visibility},
+};
 use skein_storage::postgres::{OpenError, PostgresStore, migrate};
-use skein_testkit::{StoppedClock, TestStore};
+use skein_testkit::{StoppedClock, TestStore, World};
 
-use super::server::{APP_ROLE, Server};
+use super::server::{APP_ROLE, Server, connect};
 
 skein_testkit::contract_tests!(open);
 
@@ -13,15 +17,27 @@ skein_testkit::contract_tests!(open);
 async fn a_login_that_row_level_security_does_not_bind_is_refused() {
     let Some(server) = Server::from_environment() else { return };
     let database = server.fresh_database().await;
+    let login = |role: &str| database.owner.replace("user=skein_owner", &format!("user={role}"));
+    let (superuser, _driver) = connect(&login("postgres")).await;
+    superuser
+        .batch_execute("CREATE ROLE skein_bypassing LOGIN BYPASSRLS")
+        .await
+        .expect("a role that is not bound");
 
-    let opened = PostgresStore::open(&database.owner, 2).await;
+    for (role, why) in [
+        ("skein_owner", "the owner of its tables"),
+        ("skein_bypassing", "allowed to bypass it"),
+        ("postgres", "a superuser"),
+    ] {
+        let refused = PostgresStore::open(&login(role), 2).await.err().expect("a refusal");
 
-    let refused = opened.err().expect("a refusal");
-    assert!(matches!(refused, OpenError::UnsafeRole { .. }), "{refused}");
-    assert_eq!(
-        refused.to_string(),
-        "the database role skein_owner is the owner of its tables, and row-level security does not bind it"
-    );
+        assert!(matches!(refused, OpenError::UnsafeRole { .. }), "{refused}");
+        let message =
+            format!("the database role {role} is {why}, and row-level security does not bind it");
+        assert_eq!(refused.to_string(), message);
+    }
+    superuser.batch_execute("DROP ROLE skein_bypassing").await.expect("one role less");
+    database.open(1).await.check_role().await.expect("a role that is bound");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,6 +56,34 @@ async fn the_schema_goes_down_and_up_again() {
     assert_eq!(made, migrate::MIGRATIONS.iter().collect::<Vec<_>>());
     assert!(again.is_empty());
     PostgresStore::open(&database.app, 1).await.expect("a store");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_in_use_can_be_brought_up_to_date() {
+    let Some(server) = Server::from_environment() else { return };
+    let database = server.fresh_database().await;
+    let world = World::new(Arc::new(database.open(2).await)).await;
+    let draft = world.draft_session();
+    let profile = Profile { is_public: true, ..Profile::default() };
+    world.open(Session { profile, ..draft }).await;
+    world.open(world.draft_session()).await;
+    let before = lists(&database.open(2).await, &world).await;
+
+    migrate::down(&database.owner, 1).await.expect("the way down");
+    migrate::up(&database.owner, APP_ROLE, &StoppedClock::default()).await.expect("the way up");
+
+    assert_eq!(before.each_ref().map(|page| page.total), [3, 1]);
+    assert_eq!(lists(&database.open(2).await, &world).await, before);
+}
+
+/// All sessions, and those that the member sees.
+async fn lists(store: &PostgresStore, world: &World) -> [SessionPage; 2] {
+    let list = async |visibility| {
+        let filter = SessionFilter::default();
+        let query = SessionQuery { visibility, filter, from: None, offset: 0, limit: 9 };
+        store.list_sessions(&world.as_owner(), &query).await.expect("a page")
+    };
+    [list(Visibility::WholeOrg).await, list(Visibility::ReadableBy(world.member.id)).await]
 }
 
 async fn open() -> TestStore {

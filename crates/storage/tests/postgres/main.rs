@@ -1,6 +1,7 @@
 //! The PostgreSQL engine on a real server.
 #![expect(clippy::expect_used, reason = "a database that cannot be made fails its test")]
 
+mod access;
 mod audit;
 mod contract;
 mod isolation;

@@ -185,7 +185,8 @@ async fn carry(
                 cuts.fetch_add(1, Ordering::SeqCst);
                 server.write_all(&up[..bytes]).await.ok();
                 // Its answer says that it is done, and is kept from the client.
-                server.read(&mut down).await.ok();
+                let answered = server.read(&mut down).await.unwrap_or(0);
+                assert_ne!(answered, 0, "the server answers");
                 return;
             }
             _ => {}

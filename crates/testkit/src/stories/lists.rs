@@ -284,9 +284,13 @@ pub async fn totals_stay_exact_while_sessions_come_move_and_go(store: Arc<dyn St
         Visibility::ReadableBy(world.owner.id),
     ] {
         for states in [vec![], vec![SessionStateName::Active], vec![SessionStateName::Created]] {
-            let filter = SessionFilter { states, ..SessionFilter::default() };
+            let filter = SessionFilter { states: states.clone(), ..SessionFilter::default() };
             let page = list(&world, SessionQuery { visibility, filter, ..all() }).await;
             assert_eq!(page.total, page.sessions.len() as u64, "{visibility:?}");
+            for record in page.sessions {
+                let state = record.session.state.name();
+                assert!(states.is_empty() || states.contains(&state), "{visibility:?} {state}");
+            }
         }
     }
     let whole = list(&world, all()).await;
