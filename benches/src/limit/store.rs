@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, config::DbConfig, params};
 
 /// The product's own migration.
 const SCHEMA: &str = include_str!(concat!(
@@ -16,6 +16,7 @@ pub(super) const AGENT: [u8; 16] = [3; 16];
 
 pub(super) fn open_writer(path: &Path, page_bytes: u32) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
+    keep_plans(&connection)?;
     connection.pragma_update(None, "page_size", page_bytes)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
@@ -44,6 +45,7 @@ pub(super) fn open_writer(path: &Path, page_bytes: u32) -> rusqlite::Result<Conn
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
+    keep_plans(&connection)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -1_024)?;
     Ok(connection)
@@ -55,4 +57,10 @@ pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -64)?;
     Ok(connection)
+}
+
+/// Without this, SQLite compiles a statement anew each time that a value is bound which a partial index might care
+/// about.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }

@@ -7,6 +7,8 @@ use skein_core::model::Timestamp;
 
 use crate::failure::{Exit, Failure};
 
+const MIN_TABLE_WIDTH: u16 = 60;
+
 const BOLD_RED: &str = "\x1b[1;31m";
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -60,7 +62,10 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Result<(), Failure
     }
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    // Some terminals do not know their width, and nothing is readable in a few columns.
+    if table.width().is_some_and(|width| width >= MIN_TABLE_WIDTH) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.set_header(header.iter().map(|name| name.to_uppercase()));
     for row in rows {
         table.add_row(row.iter().map(|cell| printable(cell)));

@@ -72,6 +72,9 @@ impl Orchestrator {
             if let Some(resource) = self.platform.find_replay(scope, key).await? {
                 return self.replay(scope, resource).await;
             }
+            if let Target::Session(session) = &command.target {
+                self.running.wait_until_released(*session).await;
+            }
             match self.try_accept(scope, &command, start, key).await {
                 Err(Error::Store(StoreError::Conflict(Conflict::TurnRunning))) => {
                     start = self.when_busy(scope, &command).await?;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -25,7 +26,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Running {
     turns: Mutex<HashMap<TurnId, Arc<Control>>>,
     waiting: Mutex<HashMap<TurnId, oneshot::Sender<Outcome>>>,
-    held: Arc<Mutex<HashMap<SessionId, usize>>>,
+    held: Arc<Held>,
     closed: AtomicBool,
 }
 
@@ -62,11 +63,18 @@ impl Waiting {
     }
 }
 
-/// While it lives, no queued turn of the session starts.
+/// While it lives, no queued turn of the session starts and no new one is accepted.
 #[derive(Debug)]
 pub struct QueueHold {
     session: SessionId,
-    held: Arc<Mutex<HashMap<SessionId, usize>>>,
+    held: Arc<Held>,
+}
+
+/// Sessions that somebody is about to put aside or end, with how many do.
+#[derive(Debug, Default)]
+struct Held {
+    sessions: Mutex<HashMap<SessionId, usize>>,
+    released: Notify,
 }
 
 impl Running {
@@ -131,24 +139,39 @@ impl Running {
     }
 
     pub(super) fn hold(&self, session: SessionId) -> QueueHold {
-        *lock(&self.held).entry(session).or_default() += 1;
+        *lock(&self.held.sessions).entry(session).or_default() += 1;
         QueueHold { session, held: Arc::clone(&self.held) }
     }
 
     pub(super) fn is_held(&self, session: SessionId) -> bool {
-        lock(&self.held).contains_key(&session)
+        lock(&self.held.sessions).contains_key(&session)
+    }
+
+    /// New turns wait here while their session is being ended, so that the end is not outrun.
+    pub(super) async fn wait_until_released(&self, session: SessionId) {
+        loop {
+            let mut released = pin!(self.held.released.notified());
+            // From here on a release is not missed.
+            released.as_mut().enable();
+            if !self.is_held(session) {
+                return;
+            }
+            released.await;
+        }
     }
 }
 
 impl Drop for QueueHold {
     fn drop(&mut self) {
-        let mut held = lock(&self.held);
+        let mut held = lock(&self.held.sessions);
         if let Some(count) = held.get_mut(&self.session) {
             *count -= 1;
             if *count == 0 {
                 held.remove(&self.session);
             }
         }
+        drop(held);
+        self.held.released.notify_waiters();
     }
 }
 

@@ -23,8 +23,8 @@ use crate::{
         text::check_optional,
     },
     ports::{
-        ChangeSet, Expectation, Resource, ResourceKind, SessionFilter, SessionPage, SessionQuery,
-        SessionRecord, SessionSort, Write,
+        ChangeSet, Conflict, Expectation, Resource, ResourceKind, SessionFilter, SessionPage,
+        SessionQuery, SessionRecord, SessionSort, StoreError, Write,
     },
 };
 pub(crate) use changes::{activation, open, resumption};
@@ -403,13 +403,15 @@ impl Sessions {
         Ok(changes)
     }
 
-    /// As [`Self::retry`], while no queued turn starts. If the session goes on after all, so does its queue.
+    /// As [`Self::retry`], while no turn of the session starts. If the session goes on after all, so does its queue.
     async fn while_queue_waits<'a>(
         &'a self,
         scope: &'a Scope,
         session: SessionId,
         decide: impl Fn(SessionRecord) -> Decision<'a> + Send + Sync,
     ) -> Result<SessionRecord, Error> {
+        // Whoever may not change the session must not hold it up either.
+        self.platform.session_for(scope, session, Action::Change).await?;
         let hold = self.orchestrator.hold_queue(session);
         let changed = self.retry(scope, session, Action::Change, decide).await;
         drop(hold);
@@ -434,7 +436,11 @@ impl Sessions {
                 Err(error) => return Err(error),
             }
         }
-        Err(lost)
+        let is_busy = matches!(
+            lost,
+            Error::Store(StoreError::Conflict(Conflict::LimitReached(_) | Conflict::TurnRunning))
+        );
+        Err(if is_busy { Error::TurnInProgress { turn: None } } else { lost })
     }
 }
 

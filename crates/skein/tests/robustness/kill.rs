@@ -134,6 +134,7 @@ impl Writer {
                     }
                 }
                 Sent::Refused => {}
+                Sent::StillRunning => self.unsure = Some(request),
                 Sent::Unknown => {
                     self.unsure = Some(request);
                     return self;
@@ -180,8 +181,8 @@ impl Writer {
                 self.acknowledge(request, &reply.json());
                 Sent::Acknowledged
             }
-            // The queue is full, or the repeated request still runs.
-            409 | 429 => Sent::Refused,
+            409 if reply.refusal().1 == "idempotency_in_progress" => Sent::StillRunning,
+            429 if reply.refusal().1 == "queue_full" => Sent::Refused,
             _ => panic!("{request:?}: {} {}", reply.status, reply.json()),
         }
     }
@@ -205,7 +206,10 @@ impl Writer {
 
 enum Sent {
     Acknowledged,
+    /// Nothing was made.
     Refused,
+    /// A repeated request waits for its turn; its answer comes later.
+    StillRunning,
     Unknown,
 }
 
