@@ -198,6 +198,11 @@ impl Subscription {
         lock(&self.hot.ring).after(position)
     }
 
+    /// Whether something after `position` has been announced.
+    pub fn is_beyond(&self, position: Seq) -> bool {
+        *self.newest.borrow() > position
+    }
+
     /// Waits until there is something after `position`. `false` means that the log is gone.
     pub async fn wait_beyond(&mut self, position: Seq) -> bool {
         match self.newest.wait_for(|newest| *newest > position).await {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
 
 use crate::{
     Error,
@@ -67,6 +67,8 @@ pub struct EventReader {
     scope: Scope,
     session: SessionId,
     position: Seq,
+    /// The store was found to hold no more; from here on only the feed is asked.
+    is_at_end: bool,
     subscription: Subscription,
 }
 
@@ -142,10 +144,13 @@ impl History {
             query,
             position: Some(query.range.after),
         };
+        let (platform, scope) = (Arc::clone(&self.platform), scope.clone());
         stream::try_unfold(walk, |mut walk| async move {
             let page = walk.next_page().await?;
             Ok::<_, Error>(page.map(|page| (page, walk)))
         })
+        .map_ok(move |page| with_texts(Arc::clone(&platform), scope.clone(), page))
+        .try_flatten()
         .boxed()
     }
 
@@ -167,6 +172,7 @@ impl History {
             scope: scope.clone(),
             session,
             position,
+            is_at_end: false,
             subscription,
         })
     }
@@ -231,11 +237,15 @@ impl EventReader {
                 let from = batch.events.partition_point(|event| event.seq <= self.position);
                 return Ok(Some(self.advance(NewEvents { batch, from })));
             }
-            let store = &self.platform.store;
-            let events = store.list_events(&self.scope, self.session, self.position, PAGE).await?;
-            if !events.is_empty() {
-                let batch = Arc::new(EventBatch { events, rendered: OnceLock::new() });
-                return Ok(Some(self.advance(NewEvents { batch, from: 0 })));
+            if !self.is_at_end || self.subscription.is_beyond(self.position) {
+                let store = &self.platform.store;
+                let events =
+                    store.list_events(&self.scope, self.session, self.position, PAGE).await?;
+                if !events.is_empty() {
+                    let batch = Arc::new(EventBatch { events, rendered: OnceLock::new() });
+                    return Ok(Some(self.advance(NewEvents { batch, from: 0 })));
+                }
+                self.is_at_end = true;
             }
             if !self.subscription.wait_beyond(self.position).await {
                 return Ok(None);
@@ -247,6 +257,7 @@ impl EventReader {
         if let Some(last) = new.batch.events.last() {
             self.position = last.seq;
         }
+        self.is_at_end = false;
         new
     }
 }
@@ -258,6 +269,32 @@ fn check_position(position: Seq, record: &SessionRecord) -> Result<(), Error> {
         return Err(Error::InvalidCursor { cursor: position.to_string(), last });
     }
     Ok(())
+}
+
+/// A text too long for the log is fetched from its payload, one at a time as they are taken.
+fn with_texts(
+    platform: Arc<Platform>,
+    scope: Scope,
+    page: Vec<Message>,
+) -> impl Stream<Item = Result<Vec<Message>, Error>> {
+    let is_long = |message: &Message| matches!(message.content, MessageContent::TextPayload { .. });
+    let pieces: Vec<Vec<Message>> =
+        page.chunk_by(|a, b| !is_long(a) && !is_long(b)).map(<[Message]>::to_vec).collect();
+    stream::iter(pieces).then(move |mut piece| {
+        let (platform, scope) = (Arc::clone(&platform), scope.clone());
+        async move {
+            for message in &mut piece {
+                if let MessageContent::TextPayload { payload, partial, interrupted } =
+                    message.content
+                {
+                    let body = platform.store.payload_body(&scope, payload).await?;
+                    let text = String::from_utf8_lossy(&body).into_owned();
+                    message.content = MessageContent::Text { text, partial, interrupted };
+                }
+            }
+            Ok(piece)
+        }
+    })
 }
 
 /// Where a reading of messages stands.
@@ -286,28 +323,15 @@ impl MessageWalk {
             MessagePage::Last(_) => true,
         };
         let mut messages: Vec<Message> =
-            stream::iter(events.iter().filter_map(crate::model::Event::message))
-                .then(|message| self.with_text(message))
-                .try_collect()
-                .await?;
+            events.iter().filter_map(crate::model::Event::message).collect();
         if reaches_end && let Some(open) = self.open_message().await? {
-            if matches!(page, MessagePage::Last(_)) && full && !messages.is_empty() {
-                messages.remove(0);
-            }
             let place = messages.partition_point(|message| message.seq < open.seq);
             messages.insert(place, open);
+            if messages.len() > limit as usize {
+                messages.remove(0);
+            }
         }
         Ok(Some(messages))
-    }
-
-    /// A text too long for the log is fetched from its payload.
-    async fn with_text(&self, message: Message) -> Result<Message, Error> {
-        let MessageContent::TextPayload { payload, partial, interrupted } = message.content else {
-            return Ok(message);
-        };
-        let body = self.platform.store.payload_body(&self.scope, payload).await?;
-        let text = String::from_utf8_lossy(&body).into_owned();
-        Ok(Message { content: MessageContent::Text { text, partial, interrupted }, ..message })
     }
 
     async fn open_message(&self) -> Result<Option<Message>, Error> {

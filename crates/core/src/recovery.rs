@@ -1,16 +1,16 @@
 //! After a crash: every turn that nobody finished is classified before the server is ready.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use futures::{StreamExt, TryStreamExt, stream};
-use tracing::info;
+use tracing::{error, info};
 
 use crate::{
     Error,
     model::{FailureCode, Scope, SessionId, SystemScope},
     orchestrator::{Orchestrator, outcome},
     platform::Platform,
-    ports::PendingTurn,
+    ports::{PendingTurn, StoreError},
 };
 
 const PAGE: u32 = 500;
@@ -29,6 +29,7 @@ pub struct Recovered {
 /// Ends the turns that a crash cut off and finds those that still wait.
 pub async fn classify(platform: &Arc<Platform>) -> Result<Recovered, Error> {
     let mut recovered = Recovered::default();
+    let mut waiting = HashSet::new();
     let mut after = None;
     loop {
         let scope = SystemScope::for_purpose("recovery");
@@ -42,8 +43,8 @@ pub async fn classify(platform: &Arc<Platform>) -> Result<Recovered, Error> {
             .try_for_each_concurrent(AT_ONCE, |turn| interrupt(platform, turn))
             .await?;
         for turn in queued {
-            let scope = Scope::on_behalf_of(turn.org, turn.created_by);
-            if !recovered.to_start.iter().any(|(_, session)| *session == turn.session) {
+            if waiting.insert(turn.session) {
+                let scope = Scope::on_behalf_of(turn.org, turn.created_by);
                 recovered.to_start.push((scope, turn.session));
             }
         }
@@ -71,6 +72,13 @@ async fn interrupt(platform: &Arc<Platform>, pending: PendingTurn) -> Result<(),
     let scope = Scope::on_behalf_of(pending.org, pending.created_by);
     let found = platform.store.find_turn(&scope, pending.session, pending.turn).await?;
     let Some(record) = found else { return Ok(()) };
-    outcome::fail_orphan(platform, &scope, pending.session, record.turn, FailureCode::Interrupted)
-        .await
+    let code = FailureCode::Interrupted;
+    match outcome::fail_orphan(platform, &scope, pending.session, record.turn, code).await {
+        // One damaged session must not keep all the others from being served.
+        Err(Error::Store(StoreError::Corrupt { entity, reason })) => {
+            error!(turn.id = %pending.turn, entity, reason, "a turn could not be recovered");
+            Ok(())
+        }
+        recovered => recovered.map(drop),
+    }
 }

@@ -31,6 +31,9 @@ use crate::{app::Context, error::Problem, json, limits::StreamSlot};
 const GREETING: Bytes = Bytes::from_static(b": open\n\n");
 const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
+/// Access changes rarely, and asking costs a query; tokens are checked more often.
+const ACCESS_CHECK: Duration = Duration::from_secs(10);
+
 /// One reader's stream of a session's events. Ends when the session is purged, the token dies, the reader
 /// is too slow or the server closes; not when the session is final.
 pub(crate) struct EventStream {
@@ -39,6 +42,7 @@ pub(crate) struct EventStream {
     session: SessionId,
     reader: EventReader,
     checks: Interval,
+    access_checked: Instant,
     is_open: bool,
     last_sent: Instant,
     /// When a piece was handed on, until the next one is asked for.
@@ -70,6 +74,7 @@ impl EventStream {
             session,
             reader,
             checks,
+            access_checked: Instant::now(),
             is_open: false,
             last_sent: Instant::now(),
             handed_on: None,
@@ -134,9 +139,19 @@ impl EventStream {
         self.context.settings.slow_reader
     }
 
-    /// A store that does not answer is no reason to end a stream.
-    async fn is_still_allowed(&self) -> bool {
-        self.context.app.people.is_still_valid(&self.caller).await.unwrap_or(true)
+    /// The token must still be valid and the session still readable. A store that does not answer is no
+    /// reason to end a stream.
+    async fn is_still_allowed(&mut self) -> bool {
+        let app = &self.context.app;
+        if !app.people.is_still_valid(&self.caller).await.unwrap_or(true) {
+            return false;
+        }
+        if self.access_checked.elapsed() < ACCESS_CHECK {
+            return true;
+        }
+        self.access_checked = Instant::now();
+        let readable = app.sessions.get(&self.caller.scope, self.session).await;
+        !matches!(readable, Err(Error::NotFound { .. }))
     }
 }
 

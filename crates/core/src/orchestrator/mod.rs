@@ -142,12 +142,15 @@ impl Orchestrator {
         }
         let session = turn.request.conversation;
         let current = self.platform.store.find_turn(scope, session, turn.id).await?;
-        match current {
-            Some(record) if !record.turn.status_is_final() => {
-                outcome::fail_orphan(&self.platform, scope, session, record.turn, code).await
-            }
-            _ => Ok(()),
-        }
+        let Some(orphan) = current.map(|record| record.turn).filter(|turn| !turn.status_is_final())
+        else {
+            return Ok(());
+        };
+        let (failed, committed) =
+            outcome::fail_orphan(&self.platform, scope, session, orphan, code).await?;
+        self.tell_waiting(failed, &committed);
+        self.start_next(scope, session).await;
+        Ok(())
     }
 
     /// Keeps queued turns of a session from starting for as long as the hold lives.

@@ -16,10 +16,10 @@ use crate::{
         PayloadId, Response, Role, Scope, Session, SessionId, SessionStateName, Timestamp, Turn,
         TurnEnded, TurnOpened, TurnState,
     },
-    payloads,
+    payloads::{self, MAX_EVENT_TEXT_BYTES},
     platform::Platform,
     policy::summary::summarize,
-    ports::{AuditEntry, ChangeSet, Expectation, NewEvent, RuntimeFailure, Write},
+    ports::{AuditEntry, ChangeSet, Committed, Expectation, NewEvent, RuntimeFailure, Write},
 };
 
 /// A decided outcome, ready to be made durable.
@@ -46,7 +46,8 @@ pub(super) fn decide(
     let (turn, answer) = match ended {
         Ok(()) => {
             let text = transcript.answer();
-            let payload = PayloadId::from_uuid(platform.new_id());
+            let payload = payload_with(&ready, &text)
+                .unwrap_or_else(|| PayloadId::from_uuid(platform.new_id()));
             let summary = summarize(&text);
             (turn.complete(Answer { at, summary, text: payload, response })?, Some(Arc::from(text)))
         }
@@ -78,7 +79,9 @@ impl Outcome {
                 payloads::stage(platform, scope, self.turn.log, *id, text.clone()).await?;
             changes.writes.push(Write::PutPayload(payload));
         }
-        if let (TurnState::Completed(answer), Some(text)) = (&self.turn.state, &self.answer) {
+        if let (TurnState::Completed(answer), Some(text)) = (&self.turn.state, &self.answer)
+            && payload_with(&self.ready, text).is_none()
+        {
             let payload = match event_with(&self.ready.events, text) {
                 Some(index) => payloads::in_event(answer.text, self.turn.log, text, index),
                 None => {
@@ -90,6 +93,12 @@ impl Outcome {
         }
         Ok(changes)
     }
+}
+
+/// The payload of a long message that is the whole answer: it is the answer's payload too.
+fn payload_with(ready: &Ready, wanted: &str) -> Option<PayloadId> {
+    let found = ready.payloads.iter().find(|(_, text)| text.as_ref() == wanted.as_bytes());
+    found.map(|(id, _)| *id)
 }
 
 /// The event that carries exactly this text: then the answer need not be stored again.
@@ -129,17 +138,26 @@ pub(crate) async fn fail_orphan(
     session: SessionId,
     turn: Turn,
     code: FailureCode,
-) -> Result<(), Error> {
+) -> Result<(Turn, Committed), Error> {
     let at = platform.now();
     let mut changes = ChangeSet::default();
     if let Some(open) = history::open_message(platform, scope, session, turn.id).await? {
-        let content =
-            MessageContent::Text { text: open.text, partial: Some(false), interrupted: true };
+        let (partial, interrupted) = (Some(false), true);
+        let content = if open.text.len() <= MAX_EVENT_TEXT_BYTES {
+            MessageContent::Text { text: open.text, partial, interrupted }
+        } else {
+            let id = PayloadId::from_uuid(platform.new_id());
+            let staged =
+                payloads::stage(platform, scope, turn.log, id, Bytes::from(open.text)).await?;
+            changes.writes.push(Write::PutPayload(staged));
+            MessageContent::TextPayload { payload: id, partial, interrupted }
+        };
         let message = MessageCompleted { message_id: open.id, role: Role::Agent, content };
         changes.events.push(event(&turn, at, EventBody::MessageCompleted(message)));
     }
-    fail_queued(platform, &mut changes, turn, code, at)?;
-    platform.commit(scope, changes).await.map(drop)
+    let failed = fail_queued(platform, &mut changes, turn, code, at)?;
+    let committed = platform.commit(scope, changes).await?;
+    Ok((failed, committed))
 }
 
 /// The change set that starts a queued turn, if its session takes turns now.

@@ -27,6 +27,9 @@ use crate::{
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 const MAX_WAITING_EVENTS: usize = 4096;
 
+/// A turn that is stopped does not wait longer than this for a write; its end carries the whole text.
+const LAST_WRITE: Duration = Duration::from_secs(1);
+
 /// Between attempts to store an outcome that the store does not take.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(5);
@@ -131,7 +134,7 @@ impl Orchestrator {
             tokio::select! {
                 biased;
                 () = job.control.stop.cancelled() => {
-                    writer.settle().await;
+                    drop(tokio::time::timeout(LAST_WRITE, writer.settle()).await);
                     let code = job.control.cause.get().copied();
                     let code = code.unwrap_or(FailureCode::Interrupted);
                     return AgentEnd::Failed(outcome::reason_for(code));
@@ -161,8 +164,9 @@ impl Orchestrator {
             let mut pause = FIRST_RETRY;
             loop {
                 match self.try_write(job, &ready).await {
-                    Err(Error::Store(StoreError::Full | StoreError::Unavailable(_))) => {
-                        warn!("the store does not take events now; trying again");
+                    Err(Error::Store(error @ (StoreError::Full | StoreError::Unavailable(_)))) => {
+                        warn!(%error, "the store does not take events now; trying again");
+                        self.running.resolve_failed(job.turn.id, error);
                         tokio::time::sleep(pause).await;
                         pause = LAST_RETRY.min(pause * 2);
                     }

@@ -21,6 +21,8 @@ use crate::{
 
 /// Stopping a turn takes a commit. Longer than this means that the store does not take it now.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// … and when the disk was seen to be full, longer than this.
+const FULL_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Running {
@@ -35,6 +37,8 @@ pub(super) struct Running {
 pub(super) struct Control {
     pub(super) stop: CancellationToken,
     pub(super) cause: OnceLock<FailureCode>,
+    /// Fires when the store has refused the turn's events because the disk is full.
+    disk_full: CancellationToken,
     ended: CancellationToken,
 }
 
@@ -120,8 +124,11 @@ impl Running {
         }
     }
 
-    /// The outcome cannot be stored for now. The caller need not wait for better times.
+    /// The store does not take the turn's events for now. The caller need not wait for better times.
     pub(super) fn resolve_failed(&self, turn: TurnId, error: StoreError) {
+        if let (StoreError::Full, Some(control)) = (&error, lock(&self.turns).get(&turn)) {
+            control.disk_full.cancel();
+        }
         if let Some(waiting) = lock(&self.waiting).remove(&turn) {
             drop(waiting.send(Err(error)));
         }
@@ -132,9 +139,15 @@ impl Running {
         let Some(control) = lock(&self.turns).get(&turn).map(Arc::clone) else { return Ok(false) };
         control.cause.get_or_init(|| code);
         control.stop.cancel();
-        match tokio::time::timeout(STOP_TIMEOUT, control.ended.cancelled()).await {
-            Ok(()) => Ok(true),
-            Err(_) => Err(Error::TurnInProgress { turn: Some(turn) }),
+        let full = async {
+            control.disk_full.cancelled().await;
+            tokio::time::sleep(FULL_TIMEOUT).await;
+        };
+        tokio::select! {
+            biased;
+            () = control.ended.cancelled() => Ok(true),
+            () = full => Err(StoreError::Full.into()),
+            () = tokio::time::sleep(STOP_TIMEOUT) => Err(Error::TurnInProgress { turn: Some(turn) }),
         }
     }
 

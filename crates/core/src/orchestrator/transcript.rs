@@ -182,13 +182,17 @@ impl Transcript {
         if open.written == open.text.len() {
             return;
         }
-        let delta = TextDelta {
-            message_id: open.id,
-            role: Some(Role::Agent),
-            text: open.text[open.written..].to_owned(),
-        };
-        open.written = open.text.len();
-        self.push(EventBody::MessageDelta(delta));
+        let (message_id, role) = (open.id, Some(Role::Agent));
+        let mut deltas = Vec::new();
+        while open.written < open.text.len() {
+            let end = open.text.floor_char_boundary(open.written + MAX_EVENT_TEXT_BYTES);
+            let text = open.text[open.written..end].to_owned();
+            deltas.push(TextDelta { message_id, role, text });
+            open.written = end;
+        }
+        for delta in deltas {
+            self.push(EventBody::MessageDelta(delta));
+        }
     }
 
     /// A message that nobody has seen a part of needs no delta: its end carries it whole.

@@ -107,6 +107,7 @@ impl People {
         key: Option<&IdempotencyKey>,
     ) -> Result<Created<IssuedToken>, Error> {
         let user = self.check_new(scope, &new).await?;
+        let new = NewToken { expires_at: self.cap_expiry(scope, new.expires_at).await?, ..new };
         let mut lost = Error::NotFound { entity: "token" };
         for _ in 0..RACE_ATTEMPTS {
             if let Some(resource) = self.platform.find_replay(scope, key).await? {
@@ -178,7 +179,14 @@ impl People {
         let (token, secret) = self.mint(org.id, user.id, &new);
         let scope = Scope::on_behalf_of(org.id, user.id);
         let changes = ChangeSet {
-            audit: vec![audit("org.created", &token), audit("token.created", &token)],
+            audit: vec![
+                AuditEntry {
+                    target: format!("org/{}", org.id),
+                    detail: json!({"name": org.name}),
+                    ..audit("org.created", &token)
+                },
+                audit("token.created", &token),
+            ],
             writes: vec![
                 Write::CreateOrg(org),
                 Write::CreateUser(user),
@@ -226,6 +234,21 @@ impl People {
             readable?;
         }
         Ok(user)
+    }
+
+    /// A token does not outlive the one that it was made with.
+    async fn cap_expiry(
+        &self,
+        scope: &Scope,
+        wanted: Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, Error> {
+        let Some(shown) = scope.token else { return Ok(wanted) };
+        let shown = self.platform.store.find_token(scope, shown).await?;
+        let limit = shown.and_then(|token| token.expires_at);
+        Ok(match (wanted, limit) {
+            (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
+            (wanted, limit) => wanted.or(limit),
+        })
     }
 
     async fn token(&self, scope: &Scope, token: TokenId) -> Result<Token, Error> {

@@ -1,11 +1,11 @@
 //! The use cases of a session's life.
 
 mod changes;
+mod edit;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use serde_json::{Map, Value};
 use tracing::instrument;
 
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     agents::{AgentChoice, Agents},
     model::{
         Checkpoint, CheckpointId, CheckpointState, ConversationContextId, EventBody, FailureCode,
-        Interface, MessageCompleted, MessageContent, MessageId, Profile, RepoId, Role, Scope,
-        Session, SessionChange, SessionId, SessionStateName, Turn, UserId,
+        Interface, MessageCompleted, MessageContent, MessageId, Profile, RepoId, Role,
+        SERVER_RESTART, Scope, Session, SessionChange, SessionId, SessionStateName, Turn, UserId,
     },
     orchestrator::{Orchestrator, outcome},
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
@@ -29,6 +29,7 @@ use crate::{
 };
 pub(crate) use changes::{activation, open, resumption};
 use changes::{audit, change, check_profile, event, refuse_final, save};
+pub use edit::SessionEdit;
 
 /// What a new session is made from.
 #[derive(Debug, Clone)]
@@ -58,19 +59,6 @@ impl Default for NewSession {
             default_language: None,
         }
     }
-}
-
-/// Which fields to replace; the others stay. `Some(None)` clears a field.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SessionEdit {
-    pub name: Option<Option<String>>,
-    pub key: Option<Option<String>>,
-    pub description: Option<Option<String>>,
-    pub category: Option<Option<String>>,
-    pub is_public: Option<bool>,
-    pub is_draft: Option<bool>,
-    pub default_language: Option<Option<String>>,
-    pub metadata: Option<Map<String, Value>>,
 }
 
 /// What happens to a running turn when its session is put aside or ended.
@@ -243,6 +231,10 @@ impl Sessions {
     ) -> Result<SessionRecord, Error> {
         check_optional("reason", reason.as_deref(), self.platform.limits.field_bytes)?;
         let reason = &reason.unwrap_or_else(|| "user_requested".to_owned());
+        if reason == SERVER_RESTART {
+            let reason = format!("{SERVER_RESTART:?} is kept for Skein itself");
+            return Err(Error::Invalid { field: "reason", reason });
+        }
         let decide = |record: SessionRecord| -> Decision<'_> {
             Box::pin(async move {
                 refuse_final(&record.session, "be suspended")?;
@@ -250,6 +242,8 @@ impl Sessions {
                     return Err(Error::SessionSuspended);
                 }
                 self.clear_running(scope, &record, busy, FailureCode::Interrupted).await?;
+                // Read again: the checkpoint covers what the interrupted turn left behind.
+                let record = self.get(scope, session).await?;
                 let changes = self.suspension(&record, reason)?;
                 self.platform.commit(scope, changes).await.map(drop)
             })
@@ -464,36 +458,4 @@ impl Ending {
         };
         Some(MessageContent::Status { reason })
     }
-}
-
-impl SessionEdit {
-    /// The profile with the given fields replaced, and the wire names of those that differ.
-    fn apply(&self, mut profile: Profile) -> (Profile, Vec<String>) {
-        let mut fields = Vec::new();
-        let mut set = |name: &str, differs: bool| {
-            if differs {
-                fields.push(name.to_owned());
-            }
-        };
-        set("name", replace(&mut profile.name, self.name.as_ref()));
-        set("key", replace(&mut profile.key, self.key.as_ref()));
-        set("description", replace(&mut profile.description, self.description.as_ref()));
-        set("category", replace(&mut profile.category, self.category.as_ref()));
-        set("isPublic", replace(&mut profile.is_public, self.is_public.as_ref()));
-        set("isDraft", replace(&mut profile.is_draft, self.is_draft.as_ref()));
-        set(
-            "defaultLanguage",
-            replace(&mut profile.default_language, self.default_language.as_ref()),
-        );
-        set("metadata", replace(&mut profile.metadata, self.metadata.as_ref()));
-        (profile, fields)
-    }
-}
-
-fn replace<T: Clone + PartialEq>(current: &mut T, new: Option<&T>) -> bool {
-    let differs = new.is_some_and(|new| new != current);
-    if let (true, Some(new)) = (differs, new) {
-        *current = new.clone();
-    }
-    differs
 }
