@@ -33,6 +33,8 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// Between attempts to store an outcome that the store does not take.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(5);
+/// Before a queued turn that the store did not take is started again.
+const START_RETRY: Duration = Duration::from_secs(1);
 
 /// A started turn with all that its run needs.
 pub(super) struct Job {
@@ -233,12 +235,26 @@ impl Orchestrator {
                 Ok(()) => return,
                 // Somebody was faster; whether a turn still waits is seen on the next look.
                 Err(error) if error.is_lost_race() => {}
+                Err(Error::Store(error @ (StoreError::Full | StoreError::Unavailable(_)))) => {
+                    warn!(%error, "a queued turn cannot be started now; trying again later");
+                    return self.start_next_later(scope, session);
+                }
                 Err(error) => {
                     error!(%error, session.id = %session, "a queued turn could not be started");
                     return;
                 }
             }
         }
+        self.start_next_later(scope, session);
+    }
+
+    /// A turn that waits must not depend on somebody asking again.
+    fn start_next_later(self: &Arc<Self>, scope: &Scope, session: SessionId) {
+        let (orchestrator, scope) = (Arc::clone(self), scope.clone());
+        self.tasks.spawn(async move {
+            tokio::time::sleep(START_RETRY).await;
+            orchestrator.start_next(&scope, session).await;
+        });
     }
 
     async fn try_start_next(
