@@ -37,14 +37,16 @@ impl SmallDisk {
         }
     }
 
-    /// Takes all the room that is left.
-    fn fill(&self) -> PathBuf {
-        let ballast = self.path.join("ballast");
+    /// Takes all the room there is but so many bytes.
+    fn fill(&self, name: &str, left_bytes: u64) -> PathBuf {
+        let ballast = self.path.join(name);
         let mut file = File::create(&ballast).unwrap();
         for size in [1024 * 1024, 4096, 1] {
             let piece = vec![0; size];
             while file.write_all(&piece).is_ok() {}
         }
+        let size_bytes = file.metadata().unwrap().len();
+        file.set_len(size_bytes.saturating_sub(left_bytes)).unwrap();
         ballast
     }
 }
@@ -72,8 +74,10 @@ async fn a_full_disk_answers_507_keeps_reads_alive_and_recovers_without_a_restar
     api.finished(&session, &first).await;
     let mut accepted = vec![first];
 
-    let ballast = disk.fill();
+    // Room for a few more turns, so that some are cut off between their beginning and their end.
+    let most = disk.fill("most", 2 * 1024 * 1024);
     let refused = prompt_until_refused(&api, &session, &mut accepted).await;
+    let rest = disk.fill("rest", 0);
 
     assert_eq!(refused.refusal(), (507, "storage_full".to_owned()));
     let path = format!("/api/sessions/{session}");
@@ -85,7 +89,10 @@ async fn a_full_disk_answers_507_keeps_reads_alive_and_recovers_without_a_restar
     let log = api.log(&session).await;
     assert_eq!(log.ids(), (1..=log.0.len() as u64).collect::<Vec<_>>());
 
-    fs::remove_file(ballast).unwrap();
+    fs::remove_file(most).unwrap();
+    fs::remove_file(rest).unwrap();
+    // What was accepted is run to its end without anybody asking again.
+    verify::settled_session(&api, &session).await;
     let after = eventually("a write is taken again", async || {
         let body = json!({"text": "after", "onBusy": "enqueue"});
         let reply = api.post(&format!("{path}/prompt"), body).await;
@@ -106,33 +113,57 @@ async fn a_full_disk_answers_507_keeps_reads_alive_and_recovers_without_a_restar
     drop(disk);
 }
 
-/// What is free inside files that exist already may still be used, so this can take a few.
+/// Text that does not compress; another one for every number.
+fn noise(number: u64, bytes: u64) -> String {
+    (0..bytes / 16)
+        .map(|n| (number * 1_000_003 + n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17))
+        .map(|word| format!("{word:016x}"))
+        .collect()
+}
+
 async fn prompt_until_refused(api: &Api, session: &str, accepted: &mut Vec<String>) -> Reply {
     let path = format!("/api/sessions/{session}/prompt");
-    // Text that does not compress.
-    let text: String = (0_u64..4_000)
-        .map(|n| format!("{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17)))
-        .collect();
-    for _ in 0..2_000 {
-        let reply = api.post(&path, json!({"text": text, "onBusy": "enqueue"})).await;
-        if reply.status != 202 {
-            return reply;
+    until_refused(async |number| {
+        let body = json!({"text": noise(number, 64_000), "onBusy": "enqueue"});
+        let reply = api.post(&path, body).await;
+        if reply.status == 202 {
+            accepted.push(reply.text("turnId"));
         }
-        accepted.push(reply.text("turnId"));
-    }
-    panic!("the full disk took {} turns", accepted.len());
+        reply
+    })
+    .await
 }
 
 /// Every kind of write is refused alike.
 async fn refuses_every_write(api: &Api, session: &str) {
-    let big = "y".repeat(10_000);
     let path = format!("/api/sessions/{session}");
-    let replies = [
-        api.post("/api/sessions", json!({"description": big})).await,
-        api.patch(&path, json!({"description": big})).await,
-        api.post("/api/ai/agent/execute", json!({"instruction": big})).await,
+    let refusals = [
+        until_refused(async |number| {
+            api.post("/api/sessions", json!({"description": noise(number, 16_000)})).await
+        })
+        .await,
+        until_refused(async |number| {
+            api.patch(&path, json!({"description": noise(number, 16_000)})).await
+        })
+        .await,
+        until_refused(async |number| {
+            let body = json!({"instruction": noise(number, 16_000)});
+            api.post("/api/ai/agent/execute", body).await
+        })
+        .await,
     ];
-    for reply in replies {
-        assert_eq!(reply.refusal(), (507, "storage_full".to_owned()));
+    for refusal in refusals {
+        assert_eq!(refusal.refusal(), (507, "storage_full".to_owned()));
     }
+}
+
+/// What is free inside files that exist already may still be used, so a refusal can take a few writes.
+async fn until_refused(mut write: impl AsyncFnMut(u64) -> Reply) -> Reply {
+    for number in 0..2_000 {
+        let reply = write(number).await;
+        if reply.status >= 300 {
+            return reply;
+        }
+    }
+    panic!("the full disk takes writes without end");
 }
