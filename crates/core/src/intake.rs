@@ -68,10 +68,20 @@ pub struct ExecuteCommand {
 /// Where the turn belongs.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// A session that exists.
-    Session(SessionId),
+    /// A session that exists; what is named here applies from this turn on.
+    Session(SessionId, Rebind),
     /// A session made for this instruction, in the same commit as its first turn.
     New(Box<NewSession>),
+}
+
+/// What a request with a session names beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rebind {
+    /// [`AgentChoice::Default`] leaves the session's agent as it is.
+    pub agent: AgentChoice,
+    pub conversation_context: Option<ConversationContextId>,
+    /// A session keeps its repository; naming another one is refused.
+    pub repo_id: Option<RepoId>,
 }
 
 /// Normalises a request of any shape.
@@ -86,7 +96,14 @@ pub fn normalize(request: ExecuteRequest, limits: &Limits) -> Result<ExecuteComm
     }
     let files = active_files::plan(request.active_files, limits.active_files)?;
     let target = match request.session {
-        Some(session) => Target::Session(session),
+        Some(session) => Target::Session(
+            session,
+            Rebind {
+                agent: request.agent,
+                conversation_context: request.conversation_context,
+                repo_id: request.repo_id,
+            },
+        ),
         None => Target::New(Box::new(NewSession {
             agent: request.agent,
             conversation_context: request.conversation_context,

@@ -217,6 +217,11 @@ impl Session {
         Self { profile, revision: self.revision + 1, updated_at: at, ..self }
     }
 
+    /// Other contexts answer from now on.
+    pub fn rebind(self, binding: Binding, at: Timestamp) -> Self {
+        Self { binding, revision: self.revision + 1, updated_at: at, ..self }
+    }
+
     /// The only place where a session changes its state.
     fn enter(self, next: SessionState, at: Timestamp) -> Result<Self, InvalidTransition> {
         if !self.state.name().may_become(next.name()) {

@@ -72,7 +72,7 @@ impl Orchestrator {
             if let Some(resource) = self.platform.find_replay(scope, key).await? {
                 return self.replay(scope, resource).await;
             }
-            if let Target::Session(session) = &command.target {
+            if let Target::Session(session, _) = &command.target {
                 self.running.wait_until_released(*session).await;
             }
             match self.try_accept(scope, &command, start, key).await {
@@ -141,8 +141,8 @@ impl Orchestrator {
         changes.expects.extend(match (&command.target, start) {
             // A log that this change set opens holds nothing yet.
             (Target::New(_), _) => None,
-            (Target::Session(_), Start::Now) => Some(Expectation::LogIdle { log: session.log }),
-            (Target::Session(_), Start::Queued) => Some(Expectation::PendingTurnsBelow {
+            (Target::Session(..), Start::Now) => Some(Expectation::LogIdle { log: session.log }),
+            (Target::Session(..), Start::Queued) => Some(Expectation::PendingTurnsBelow {
                 log: session.log,
                 // The running turn is pending too, but does not wait.
                 below: self.platform.limits.queued_turns.saturating_add(1),
@@ -216,8 +216,8 @@ impl Orchestrator {
         command: &ExecuteCommand,
     ) -> Result<(Session, ChangeSet), Error> {
         let at = self.platform.now();
-        let id = match &command.target {
-            Target::Session(id) => *id,
+        let (id, rebind) = match &command.target {
+            Target::Session(id, rebind) => (*id, rebind),
             Target::New(new) => {
                 crate::policy::access::check_create(scope)?;
                 let (created, mut changes) =
@@ -229,24 +229,25 @@ impl Orchestrator {
             }
         };
         let session = self.platform.session_for(scope, id, Action::RunTurn).await?.session;
-        match &session.state {
-            SessionState::Created => sessions::activation(&session, at),
+        let opened = match &session.state {
+            SessionState::Created => sessions::activation(&session, at)?,
             SessionState::Active => {
                 let revision = session.revision;
                 let expects = vec![Expectation::SessionRevision { session: id, revision }];
-                Ok((session, ChangeSet { expects, ..ChangeSet::default() }))
+                (session, ChangeSet { expects, ..ChangeSet::default() })
             }
             SessionState::Suspended { reason, .. } if reason == SERVER_RESTART => {
-                sessions::resumption(&session, None, at)
+                sessions::resumption(&session, None, at)?
             }
-            SessionState::Suspended { .. } => Err(Error::SessionSuspended),
+            SessionState::Suspended { .. } => return Err(Error::SessionSuspended),
             SessionState::Completed { .. }
             | SessionState::Cancelled { .. }
-            | SessionState::Failed { .. } => Err(Error::SessionNotActive {
-                state: session.state.name(),
-                wanted: "take instructions",
-            }),
-        }
+            | SessionState::Failed { .. } => {
+                let state = session.state.name();
+                return Err(Error::SessionNotActive { state, wanted: "take instructions" });
+            }
+        };
+        sessions::rebind(&self.platform, &self.agents, scope, opened, rebind).await
     }
 
     fn new_turn(
@@ -295,7 +296,7 @@ impl Orchestrator {
         match (command.on_busy, &command.target) {
             (OnBusy::Enqueue, _) => Ok(Start::Queued),
             (OnBusy::Reject, Target::New(_)) => Err(Error::TurnInProgress { turn: None }),
-            (OnBusy::Reject, Target::Session(session)) => {
+            (OnBusy::Reject, Target::Session(session, _)) => {
                 let pending = self.platform.store.list_pending_turns(scope, *session).await?;
                 Err(Error::TurnInProgress { turn: pending.first().map(|turn| turn.id) })
             }

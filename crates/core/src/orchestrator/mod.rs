@@ -17,7 +17,7 @@ use tracing::instrument;
 use crate::{
     Error,
     agents::Agents,
-    intake::{ExecuteCommand, OnBusy, Target},
+    intake::{ExecuteCommand, OnBusy, Rebind, Target},
     model::{FailureCode, Mode, Scope, SessionId, Turn, TurnId},
     platform::{IdempotencyKey, Platform},
     policy::{
@@ -87,7 +87,7 @@ impl Orchestrator {
             None => self.instruction_of(scope, &old).await?,
         };
         let command = ExecuteCommand {
-            target: Target::Session(session),
+            target: Target::Session(session, Rebind::default()),
             instruction,
             mode: rerun.mode.unwrap_or(old.request.mode),
             model: old.request.model,

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::NewSession;
 use crate::{
     Error,
-    agents::Agents,
+    agents::{AgentChoice, Agents},
+    intake::Rebind,
     model::{
         Binding, ConversationContextId, EventBody, Interface, LogId, Profile, Scope, Session,
         SessionChange, SessionId, SessionState, SessionStateName, Ticket, TicketId, TicketKind,
@@ -108,9 +109,20 @@ async fn check_binding(
             return Err(Error::PathOutsideWorkspace { path: registered });
         }
     }
-    let Some(id) = new.conversation_context else { return Ok(None) };
+    match new.conversation_context {
+        Some(id) => conversation_context(platform, scope, id).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A conversation context's newest version, which the session keeps.
+async fn conversation_context(
+    platform: &Platform,
+    scope: &Scope,
+    id: ConversationContextId,
+) -> Result<(ConversationContextId, u32), Error> {
     match platform.store.find_conversation_context(scope, id, None).await? {
-        Some(context) => Ok(Some((id, context.version))),
+        Some(context) => Ok((id, context.version)),
         None => {
             let value = id.to_string();
             Err(Error::UnknownReference { field: "conversationContextId", value })
@@ -177,6 +189,48 @@ pub(crate) fn activation(session: &Session, at: Timestamp) -> Result<(Session, C
     let mut changes = save(session, &active, at);
     changes.events.push(event(&active, at, EventBody::SessionUpdated(change(&active))));
     Ok((active, changes))
+}
+
+/// Contexts that are named with a session apply from that turn on.
+pub(crate) async fn rebind(
+    platform: &Platform,
+    agents: &Agents,
+    scope: &Scope,
+    (session, mut changes): (Session, ChangeSet),
+    wanted: &Rebind,
+) -> Result<(Session, ChangeSet), Error> {
+    let mut binding = session.binding.clone();
+    let mut fields = Vec::new();
+    if wanted.agent != AgentChoice::Default {
+        let agent = agents.resolve(platform, scope, &wanted.agent).await?.context;
+        if agent.id != binding.agent_context {
+            (binding.agent_context, binding.agent_context_version) = (agent.id, agent.version);
+            fields.push("agentContextId".to_owned());
+        }
+    }
+    if let Some(id) = wanted.conversation_context {
+        let context = conversation_context(platform, scope, id).await?;
+        if binding.conversation_context.is_none_or(|(bound, _)| bound != id) {
+            binding.conversation_context = Some(context);
+            fields.push("conversationContextId".to_owned());
+        }
+    }
+    if wanted.repo_id.is_some() && wanted.repo_id != binding.repo_id {
+        let reason = "the session is bound to another repository, or to none".to_owned();
+        return Err(Error::Invalid { field: "repoId", reason });
+    }
+    if fields.is_empty() {
+        return Ok((session, changes));
+    }
+    let at = platform.now();
+    let rebound = session.clone().rebind(binding, at);
+    // What was expected of the session stands already.
+    let saved = save(&session, &rebound, at);
+    changes.writes.extend(saved.writes);
+    changes.audit.extend(saved.audit);
+    let body = EventBody::SessionUpdated(SessionChange { fields, ..change(&rebound) });
+    changes.events.push(event(&rebound, at, body));
+    Ok((rebound, changes))
 }
 
 pub(super) fn change(session: &Session) -> SessionChange {

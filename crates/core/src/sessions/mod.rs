@@ -27,7 +27,7 @@ use crate::{
         SessionQuery, SessionRecord, SessionSort, StoreError, Write,
     },
 };
-pub(crate) use changes::{activation, open, resumption};
+pub(crate) use changes::{activation, open, rebind, resumption};
 use changes::{audit, change, check_profile, event, refuse_final, save};
 pub use edit::SessionEdit;
 

@@ -6,7 +6,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream, task::JoinSet};
 
 use crate::{
     common::TestServer,
-    harness::{Api, Reply, eventually},
+    harness::{AGENTS, Api, Reply, eventually},
     proxy::Proxy,
     scale,
     verify::{self, TurnFacts},
@@ -62,6 +62,7 @@ async fn callers_who_hang_up_at_once_leave_nothing_half_done() {
     let server = TestServer::start().await;
     let api = Api::of(&server);
     let address = server.address();
+    let mut carried_out = 0;
 
     for round in 0..rounds {
         let session = api.create(json!({})).await;
@@ -77,12 +78,54 @@ async fn callers_who_hang_up_at_once_leave_nothing_half_done() {
                 hang_up(address, &api.token, &format!("{path}/resume"), &json!({})).await;
             }
         }
-        let found = api.get(&path).await.expect(200).json();
-        if found["state"] == "suspended" {
-            api.post(&format!("{path}/resume"), json!({})).await.expect(200);
-        }
-        verify::settled_session(&api, &session).await;
+        // A suspension may be carried out after the resumption that was sent behind it.
+        eventually("the session goes on", async || {
+            let found = api.get(&path).await.expect(200).json();
+            if found["state"] == "suspended" {
+                api.post(&format!("{path}/resume"), json!({})).await.expect(200);
+            }
+            let turns = verify::turns(&api, &session).await;
+            turns.iter().all(|turn| turn.status != "pending").then_some(())
+        })
+        .await;
+        carried_out += verify::settled_session(&api, &session).await.len();
     }
+    eprintln!("{carried_out} of {} instructions were carried out", rounds * 8);
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_while_resuming_leaves_no_turn_waiting() {
+    let rounds = scale::choose(15, 200);
+    let server = TestServer::with_config(AGENTS).await;
+    let api = Api::of(&server);
+    let mut resumed = 0;
+
+    for _ in 0..rounds {
+        let session = api.create(json!({"agent": "slow"})).await;
+        let path = format!("/api/sessions/{session}");
+        api.prompt(&session, "first").await;
+        api.enqueue(&session, "second").await;
+        let body = json!({"interrupt": true});
+        api.post(&format!("{path}/suspend"), body).await.expect(200);
+
+        hang_up(server.address(), &api.token, &format!("{path}/resume"), &json!({})).await;
+
+        // Whether the request was carried out or given up, it was so as a whole.
+        let log = eventually("the session is as it was, or its queue runs", async || {
+            let found = api.get(&path).await.expect(200).json();
+            let log = api.log(&session).await;
+            let types = log.types();
+            let started = types.iter().filter(|kind| **kind == "turn.started").count();
+            match found["state"].as_str().unwrap() {
+                "suspended" => (started == 1).then_some(log),
+                _ => (started == 2).then_some(log),
+            }
+        })
+        .await;
+        resumed += log.types().iter().filter(|kind| **kind == "session.resumed").count();
+        api.delete(&path).await.expect(200);
+    }
+    eprintln!("{resumed} of {rounds} were carried out");
 }
 
 /// Sends a whole request and is gone before the answer.

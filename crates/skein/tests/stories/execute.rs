@@ -2,8 +2,13 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
-use crate::{harness::EventStream, redact::redact, start};
+use crate::{
+    harness::{Api, EventStream},
+    redact::redact,
+    start,
+};
 
 const EXECUTE: &str = "/api/ai/agent/execute";
 
@@ -121,6 +126,54 @@ async fn a_disconnected_caller_does_not_cancel_the_turn() {
 }
 
 #[tokio::test]
+async fn contexts_named_with_a_session_apply_from_that_turn_on_and_unknown_ones_are_refused() {
+    let (_server, api) = start().await;
+    let session = api.create(json!({"agent": "echo"})).await;
+    let unknown = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+    for (field, value) in
+        [("agent", "nobody"), ("agentContextId", unknown), ("conversationContextId", unknown)]
+    {
+        let body = json!({"sessionId": session, "instruction": "hi", field: value});
+        let refused = api.post(EXECUTE, body).await;
+        assert_eq!(refused.refusal(), (422, "unknown_reference".to_owned()), "{field}");
+    }
+    let body = json!({"sessionId": session, "instruction": "hi", "repoId": unknown});
+    assert_eq!(api.post(EXECUTE, body).await.refusal(), (400, "invalid_request".to_owned()));
+    let other = json!({"sessionId": session, "instruction": "hi", "agent": "plain"});
+    api.post(EXECUTE, other).await.expect(200);
+
+    let stored = api.get(&format!("/api/sessions/{session}?include=")).await.expect(200).json();
+    assert_eq!((&stored["agentContextName"], &stored["turnCount"]), (&json!("plain"), &json!(1)));
+    let log = api.log(&session).await;
+    let updates: Vec<_> =
+        log.json().into_iter().filter(|event| event["type"] == "session.updated").collect();
+    assert_eq!(updates.last().unwrap()["data"]["fields"], json!(["agentContextId"]));
+}
+
+#[tokio::test]
+async fn whoever_hangs_up_after_asking_for_an_end_gets_the_whole_end() {
+    let (_server, api) = start().await;
+    for (path, state) in [("complete", "completed"), ("suspend", "suspended")] {
+        let session = api.create(json!({"agent": "slow"})).await;
+        let running = api.prompt(&session, "work").await;
+        api.enqueue(&session, "wait").await;
+        let mut stream = api.follow(&session, 0).await;
+        stream.until(|frame| frame.event == "message.delta").await;
+
+        let end = format!("/api/sessions/{session}/{path}");
+        let asked = send(&api, &end, r#"{"interrupt":true}"#).await;
+        stream.until(|frame| frame.event == "turn.failed").await;
+        drop(asked);
+
+        stream.until(|frame| frame.event == format!("session.{state}")).await;
+        assert_eq!(api.turn(&session, &running).await["errorCode"], "interrupted");
+        let stored = api.get(&format!("/api/sessions/{session}?include=")).await.json();
+        assert_eq!(stored["state"], state);
+    }
+}
+
+#[tokio::test]
 async fn a_failed_turn_is_an_answer_of_kind_error_not_an_http_error() {
     let (_server, api) = start().await;
     let session = api.create(json!({"agent": "slow"})).await;
@@ -171,4 +224,18 @@ fn answer(text: &str) -> Value {
         "usage": null,
         "context": {"bytesSent": text.len(), "bytesSaved": 0, "chain": "start"},
     })
+}
+
+/// The whole request; nobody takes the reply.
+async fn send(api: &Api, path: &str, body: &str) -> TcpStream {
+    let address = api.url.strip_prefix("http://").unwrap();
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        api.token,
+        body.len()
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket
 }
