@@ -145,6 +145,8 @@ impl People {
     /// Ends a token at once. Revoking it again changes nothing.
     #[instrument(skip_all)]
     pub async fn revoke_token(&self, scope: &Scope, token: TokenId) -> Result<(), Error> {
+        // Before it is looked up, so that a token for one session does not find out which others there are.
+        access::check_not_bound(scope, "managing this token")?;
         let token = self.token(scope, token).await?;
         access::check_token(scope, token.user, TokenGrant::Nothing)?;
         if token.revoked_at.is_some() {
