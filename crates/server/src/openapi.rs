@@ -8,7 +8,7 @@ use http::header;
 use utoipa::{
     OpenApi,
     openapi::{
-        Content, Ref, Response, SecurityRequirement,
+        Content, Ref, RefOr, Response, Schema, SecurityRequirement,
         path::{HttpMethod, Operation, PathItem},
         security::{Http, HttpAuthScheme, SecurityScheme},
     },
@@ -96,7 +96,10 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     if path.contains('{') {
         statuses.push(404);
     }
-    if operation.request_body.is_some() {
+    if let Some(body) = &mut operation.request_body {
+        if let RefOr::T(body) = body {
+            body.content.values_mut().for_each(leave_out_not_null);
+        }
         statuses.extend([413, 415, 422]);
     }
     match method {
@@ -111,6 +114,15 @@ fn complete(path: &str, method: &HttpMethod, operation: &mut Operation) {
     for status in statuses {
         let responses = &mut operation.responses.responses;
         responses.entry(status.to_string()).or_insert_with(|| problem(status).into());
+    }
+}
+
+/// A body that need not be there is left out; `null` in its place is refused.
+fn leave_out_not_null(content: &mut RefOr<Content>) {
+    let RefOr::T(content) = content else { return };
+    if let Some(RefOr::T(Schema::OneOf(either))) = &content.schema {
+        let named = either.items.iter().find(|item| matches!(item, RefOr::Ref(_))).cloned();
+        content.schema = named.or_else(|| content.schema.take());
     }
 }
 
