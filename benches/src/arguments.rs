@@ -24,15 +24,12 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct LimitArguments {
-    /// A folder for its store.
+    /// The folder of its store.
     #[arg(long)]
     pub(crate) home: PathBuf,
     /// How many chunks a streamed turn has.
     #[arg(long)]
     pub(crate) chunks: usize,
-    /// The page size of the store.
-    #[arg(long)]
-    pub(crate) page_bytes: u32,
 }
 
 /// One thing to measure.
@@ -90,9 +87,9 @@ pub(crate) struct RunArguments {
     /// A single measurement stops after this, with what it has.
     #[arg(long, env = "SKEIN_BENCH_CAP_SECONDS", default_value_t = 60)]
     pub(crate) cap_seconds: u64,
-    /// The page size of Skein's store, learnt from it so that the limit program has the same.
+    /// An empty store that Skein has made, so that the limit program writes to the same tables.
     #[arg(skip)]
-    pub(crate) page_bytes: u32,
+    pub(crate) empty_store: PathBuf,
 }
 
 impl RunArguments {

@@ -27,10 +27,6 @@ use crate::{
     report::Report,
 };
 
-// The product's allocator, so that the limit program is not slower for want of it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run(arguments),
@@ -53,7 +49,8 @@ fn run(mut arguments: RunArguments) -> anyhow::Result<()> {
         .context("the client's runtime cannot start")?;
     std::fs::create_dir_all(&arguments.data).context("the data folder cannot be made")?;
     runtime.block_on(async {
-        arguments.page_bytes = subject::page_bytes(&arguments).await?;
+        let template = subject::empty_store(&arguments).await?;
+        arguments.empty_store = template.database()?;
         measure(&arguments).await
     })
 }

@@ -8,6 +8,9 @@ use crate::process::{load, machine};
 pub(crate) const PEER_W1_TURNS_PER_SECOND: f64 = 62.0;
 pub(crate) const PEER_W2_TURNS_PER_SECOND: f64 = 95.0;
 
+/// Others may use this much of the machine before a run is called disturbed.
+const TOLERATED_PROCESSORS: f64 = 0.15;
+
 /// What is to be reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
@@ -107,6 +110,17 @@ impl Report {
         self.notes.push(note);
     }
 
+    /// Says when others used the machine meanwhile: then the figures are not to be trusted.
+    pub(crate) fn others(&mut self, workload: &str, processors: Vec<f64>) {
+        let busy = median(&processors);
+        if busy > TOLERATED_PROCESSORS {
+            self.note(format!(
+                "**The machine was not idle in {workload}**: others kept {busy:.1} processors busy. Only CPU \
+                 times, sizes and, roughly, ratios hold."
+            ));
+        }
+    }
+
     fn push(&mut self, workload: &str, name: &str, line: &Line) {
         let unit = line.unit.unwrap_or(Unit::Number);
         let reached = |target: Target| if target.is_reached(line.ours) { "yes" } else { "**no**" };
@@ -169,6 +183,9 @@ fn number(value: f64) -> String {
     if value.abs() < 1.0 {
         return format!("{value:.3}");
     }
+    if value.abs() < 10.0 {
+        return format!("{value:.2}");
+    }
     if value.abs() < 100.0 {
         return format!("{value:.1}");
     }
@@ -201,7 +218,7 @@ mod tests {
     fn numbers_keep_the_digits_that_matter() {
         let shown = [0.1234, 1.26, 99.96, 1234.5, 1_234_567.0].map(number);
 
-        assert_eq!(shown, ["0.123", "1.3", "100.0", "1,234", "1,234,567"]);
+        assert_eq!(shown, ["0.123", "1.26", "100.0", "1,234", "1,234,567"]);
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
     report.costs("W9", &name, of(skein, elapsed), of(limit, elapsed));
     let cpu = |round: &Round| milliseconds(round.used.server);
     report.costs("W9", "server CPU ms", of(skein, cpu), of(limit, cpu));
+    let others = rounds.iter().flatten().map(|round| round.used.other_processors);
+    report.others("W9", others.collect());
     Ok(())
 }
 

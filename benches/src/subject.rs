@@ -19,6 +19,7 @@ use tokio::{
 use crate::{
     arguments::RunArguments,
     client::{Connection, Endpoint},
+    limit,
     text::Noise,
 };
 
@@ -68,11 +69,12 @@ impl Home {
         self.folder.path()
     }
 
-    /// The one database file in the folder.
+    /// The database with the sessions; an index, if there is one, is a file of its own.
     pub(crate) fn database(&self) -> anyhow::Result<PathBuf> {
         for entry in fs::read_dir(self.path())? {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "db") {
+            let is_database = path.extension().is_some_and(|extension| extension == "db");
+            if is_database && !path.ends_with("index.db") {
                 return Ok(path);
             }
         }
@@ -117,9 +119,9 @@ impl Server {
                 command
             }
             Subject::Limit => {
+                fs::copy(&arguments.empty_store, home.path().join(limit::DATABASE))?;
                 let mut command = Command::new(std::env::current_exe()?);
                 command.args(["limit", "--chunks", &arguments.chunks.to_string()]);
-                command.args(["--page-bytes", &arguments.page_bytes.to_string()]);
                 command
             }
         };
@@ -155,12 +157,11 @@ impl Server {
     }
 }
 
-/// Starts Skein once, to see how large the pages of its store are.
-pub(crate) async fn page_bytes(arguments: &RunArguments) -> anyhow::Result<u32> {
+/// Starts Skein once and gives the home with the empty store that it made.
+pub(crate) async fn empty_store(arguments: &RunArguments) -> anyhow::Result<Home> {
     let home = Home::new(arguments)?;
     Server::start(arguments, Subject::Skein, &home).await?.stop().await?;
-    let store = rusqlite::Connection::open(home.database()?)?;
-    Ok(store.query_row("PRAGMA page_size", [], |row| row.get(0))?)
+    Ok(home)
 }
 
 fn endpoint(ready: &Ready) -> anyhow::Result<Endpoint> {

@@ -86,6 +86,7 @@ pub(crate) async fn one_session(
     let cpu = Round::server_milliseconds;
     report.costs("W1", "server CPU ms/turn", of(skein, cpu), of(limit, cpu));
     report_aftermath(&afters, report);
+    report.others("W1", others(&rounds));
     Ok(())
 }
 
@@ -100,9 +101,9 @@ fn report_aftermath([skein, limit]: &[Aftermath; 2], report: &mut Report) {
     let (ours, theirs) = both(|after| &after.full_megabytes);
     report.costs("W6", "RSS after W1, MB", ours, theirs);
     let (ours, theirs) = both(|after| &after.bytes_per_turn);
-    report.costs("W8", "bytes/turn at the end of W1, with the WAL", ours, theirs);
-    let (ours, theirs) = both(|after| &after.bytes_per_turn_rested);
     let target = Target::AtMost(8_000.0);
+    report.judged("W8", "bytes/turn at the end of W1, with the WAL", (ours, Some(theirs)), target);
+    let (ours, theirs) = both(|after| &after.bytes_per_turn_rested);
     report.judged("W8", "bytes/turn a second later, with the WAL", (ours, Some(theirs)), target);
     let (ours, theirs) = both(|after| &after.bytes_per_turn_stopped);
     report.costs("W8", "bytes/turn, server stopped", ours, theirs);
@@ -174,6 +175,7 @@ pub(crate) async fn many_sessions(
         report.costs("W2", name, of(skein, at), of(limit, at));
     }
     report.costs("W6", "RSS after W2, MB", median(&after[0]), median(&after[1]));
+    report.others("W2", others(&rounds));
     if let (Some(ours), Some(theirs)) = (skein.last(), limit.last()) {
         report.note(format!("Rows a turn in W2: Skein {}; limit {}.", ours.rows, theirs.rows));
     }
@@ -246,6 +248,11 @@ pub(crate) async fn read_p50(
 
 fn of(rounds: &[Round], measure: impl Fn(&Round) -> f64) -> f64 {
     median(&rounds.iter().map(measure).collect::<Vec<_>>())
+}
+
+/// How many processors others kept busy, round for round.
+fn others(rounds: &[Vec<Round>; 2]) -> Vec<f64> {
+    rounds.iter().flatten().map(|round| round.used.other_processors).collect()
 }
 
 fn quantile(values: &[f64], part: f64) -> f64 {

@@ -16,6 +16,9 @@ use tokio::net::TcpListener;
 
 use crate::arguments::LimitArguments;
 
+/// The file that it writes to: one that Skein has just made, with its schema and its settings.
+pub(crate) const DATABASE: &str = "limit.db";
+
 /// Serves until the process is asked to end.
 pub(crate) fn serve(arguments: &LimitArguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -23,8 +26,8 @@ pub(crate) fn serve(arguments: &LimitArguments) -> anyhow::Result<()> {
         .build()
         .context("the server's runtime cannot start")?;
     runtime.block_on(async {
-        let database = arguments.home.join("limit.db");
-        let (writer, writing) = writer::start(&database, arguments.page_bytes)?;
+        let database = arguments.home.join(DATABASE);
+        let (writer, writing) = writer::start(&database)?;
         let app =
             http::App::new(Arc::new(writer), store::open_reader(&database)?, arguments.chunks);
         let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -1,23 +1,16 @@
-//! Connections with the product's settings, on the product's schema.
+//! Connections with the product's settings, on a store that the product has made.
 
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig, params};
 
-/// The product's own migration.
-const SCHEMA: &str = include_str!(concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../crates/storage/migrations/sqlite/0001_init.up.sql"
-));
-
 pub(super) const ORG: [u8; 16] = [1; 16];
 pub(super) const USER: [u8; 16] = [2; 16];
 pub(super) const AGENT: [u8; 16] = [3; 16];
 
-pub(super) fn open_writer(path: &Path, page_bytes: u32) -> rusqlite::Result<Connection> {
+pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     keep_plans(&connection)?;
-    connection.pragma_update(None, "page_size", page_bytes)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -26,7 +19,6 @@ pub(super) fn open_writer(path: &Path, page_bytes: u32) -> rusqlite::Result<Conn
     connection.pragma_update(None, "cache_size", -4_096)?;
     connection.set_prepared_statement_cache_capacity(96);
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    connection.execute_batch(SCHEMA)?;
     connection.execute("INSERT INTO orgs (id, name) VALUES (?1, 'limit')", params![ORG])?;
     connection.execute(
         "INSERT INTO users (org_id, id, name, role, instance_owner)
@@ -35,7 +27,7 @@ pub(super) fn open_writer(path: &Path, page_bytes: u32) -> rusqlite::Result<Conn
     )?;
     connection.execute(
         "INSERT INTO agent_contexts (id, name, origin, current_version)
-         VALUES (?1, 'bench', 'config', 1)",
+         VALUES (?1, 'limit', 'config', 1)",
         params![AGENT],
     )?;
     connection.execute_batch("COMMIT")?;

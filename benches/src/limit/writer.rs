@@ -40,17 +40,14 @@ impl Writer {
     }
 }
 
-pub(super) fn start(
-    database: &Path,
-    page_bytes: u32,
-) -> anyhow::Result<(Writer, JoinHandle<anyhow::Result<()>>)> {
-    let mut connection = store::open_writer(database, page_bytes)?;
+pub(super) fn start(database: &Path) -> anyhow::Result<(Writer, JoinHandle<anyhow::Result<()>>)> {
+    let mut connection = store::open_writer(database)?;
     let between_groups = Arc::new(Mutex::new(()));
     let checkpointer = Checkpointer {
         connection: store::open_checkpointer(database)?,
         between_groups: Arc::clone(&between_groups),
     };
-    checkpointer.start(&mut connection, STEP_BYTES / page_bytes)?;
+    checkpointer.start(&mut connection)?;
     let (jobs, waiting) = mpsc::channel();
     let thread = std::thread::Builder::new().name("writer".to_owned());
     let writing = thread.spawn(move || run(&connection, &waiting, &between_groups))?;
@@ -93,7 +90,9 @@ struct Checkpointer {
 }
 
 impl Checkpointer {
-    fn start(self, writer: &mut Connection, step_pages: u32) -> anyhow::Result<()> {
+    fn start(self, writer: &mut Connection) -> anyhow::Result<()> {
+        let page_bytes: u32 = writer.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let step_pages = STEP_BYTES / page_bytes;
         let (grown, growth) = mpsc::channel();
         let mut copied_at = 0;
         writer.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages: std::ffi::c_int| {
