@@ -3,7 +3,7 @@
 //!
 //! A storage engine proves itself with one small file:
 //!
-//! ```ignore
+//! ```text
 //! async fn open() -> skein_testkit::TestStore {
 //!     let home = tempfile::tempdir().unwrap();
 //!     let store = Engine::open(home.path()).await.unwrap();
