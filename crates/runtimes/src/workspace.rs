@@ -99,11 +99,11 @@ mod tests {
     fn place() -> Place {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().canonicalize().unwrap();
-        repository(&base.join("root/web"));
-        repository(&base.join("root-other/web"));
+        repository(&base.join("repos/web"));
+        repository(&base.join("repos-other/web"));
         repository(&base.join("outside"));
-        fs::create_dir_all(base.join("root/plain")).unwrap();
-        let workspaces = WorkspaceRoot::new(Some(base.join("root")));
+        fs::create_dir_all(base.join("repos/plain")).unwrap();
+        let workspaces = WorkspaceRoot::new(Some(base.join("repos")));
         Place { _directory: directory, base, workspaces }
     }
 
@@ -118,27 +118,27 @@ mod tests {
     async fn only_git_work_trees_under_the_root_are_allowed_however_they_are_written() {
         let place = place();
         let base = place.base.to_str().unwrap().to_owned();
-        symlink(place.base.join("outside"), place.base.join("root/link-out")).unwrap();
-        symlink("web", place.base.join("root/link-in")).unwrap();
-        symlink("loop", place.base.join("root/loop")).unwrap();
-        symlink(place.base.join("outside/.git"), place.base.join("root/plain/.git")).unwrap();
+        symlink(place.base.join("outside"), place.base.join("repos/link-out")).unwrap();
+        symlink("web", place.base.join("repos/link-in")).unwrap();
+        symlink("loop", place.base.join("repos/loop")).unwrap();
+        symlink(place.base.join("outside/.git"), place.base.join("repos/plain/.git")).unwrap();
 
         let table = [
-            (format!("{base}/root/web"), "/root/web"),
-            ("web".to_owned(), "/root/web"),
-            (format!("{base}/root/web/"), "/root/web"),
-            (format!("{base}/root/./web/../web"), "/root/web"),
-            (format!("{base}/root/link-in"), "/root/web"),
+            (format!("{base}/repos/web"), "/repos/web"),
+            ("web".to_owned(), "/repos/web"),
+            (format!("{base}/repos/web/"), "/repos/web"),
+            (format!("{base}/repos/./web/../web"), "/repos/web"),
+            (format!("{base}/repos/link-in"), "/repos/web"),
             (format!("{base}/outside"), "Outside"),
-            (format!("{base}/root-other/web"), "Outside"),
-            (format!("{base}/root/../outside"), "Outside"),
-            (format!("{base}/root/web/../../outside"), "Outside"),
+            (format!("{base}/repos-other/web"), "Outside"),
+            (format!("{base}/repos/../outside"), "Outside"),
+            (format!("{base}/repos/web/../../outside"), "Outside"),
             ("../outside".to_owned(), "Outside"),
-            (format!("{base}/root/link-out"), "Outside"),
+            (format!("{base}/repos/link-out"), "Outside"),
             ("/etc".to_owned(), "Outside"),
-            (format!("{base}/root/plain"), "NotARepository"),
-            (format!("{base}/root/missing"), "NotARepository"),
-            (format!("{base}/root/web/.git/HEAD"), "NotARepository"),
+            (format!("{base}/repos/plain"), "NotARepository"),
+            (format!("{base}/repos/missing"), "NotARepository"),
+            (format!("{base}/repos/web/.git/HEAD"), "NotARepository"),
         ];
         for (path, expected) in table {
             assert_eq!(verdict(&place, &path).await, expected, "{path}");
@@ -149,10 +149,10 @@ mod tests {
     #[tokio::test]
     async fn a_directory_replaced_by_a_link_is_noticed_on_the_next_check() {
         let place = place();
-        assert_eq!(verdict(&place, "web").await, "/root/web");
+        assert_eq!(verdict(&place, "web").await, "/repos/web");
 
-        fs::rename(place.base.join("root/web"), place.base.join("moved")).unwrap();
-        symlink(place.base.join("outside"), place.base.join("root/web")).unwrap();
+        fs::rename(place.base.join("repos/web"), place.base.join("moved")).unwrap();
+        symlink(place.base.join("outside"), place.base.join("repos/web")).unwrap();
 
         assert_eq!(verdict(&place, "web").await, "Outside");
     }

@@ -14,6 +14,7 @@ mod common;
 mod harness;
 
 mod audit;
+mod bare_http;
 mod events;
 mod execute;
 mod idempotency;
