@@ -236,7 +236,7 @@ impl World {
         Repo {
             id: RepoId::from_uuid(self.ids.next()),
             name: name.to_owned(),
-            path: format!("/work/{name}"),
+            path: format!("/srv/repos/{name}"),
             created_at: self.clock.tick(),
         }
     }

@@ -20,11 +20,11 @@ fn repository(path: &Path) {
 /// A server whose workspace root has one repository, `web`, and one beside it, `outside`.
 async fn with_root() -> (TestServer, Api, String) {
     let home = TestHome::with_config(AGENTS);
-    repository(&home.file("root/web"));
+    repository(&home.file("repos/web"));
     repository(&home.file("outside"));
-    fs::create_dir_all(home.file("root/plain")).unwrap();
+    fs::create_dir_all(home.file("repos/plain")).unwrap();
     let base = home.path().canonicalize().unwrap().to_str().unwrap().to_owned();
-    let root = format!("{base}/root");
+    let root = format!("{base}/repos");
     let server = TestServer::on_with(home, &[("AGENT_WORKSPACE_ROOT", &root)]).await;
     let api = Api::of(&server);
     (server, api, base)
@@ -33,7 +33,7 @@ async fn with_root() -> (TestServer, Api, String) {
 #[tokio::test]
 async fn a_repository_is_registered_and_a_session_is_bound_to_it() {
     let (_server, api, base) = with_root().await;
-    let path = format!("{base}/root/web");
+    let path = format!("{base}/repos/web");
     let body = json!({"name": "web", "path": path});
 
     let made = Reply::to(api.keyed("/api/repos", "k1", &body)).await.expect(201);
@@ -60,12 +60,12 @@ async fn a_repository_is_registered_and_a_session_is_bound_to_it() {
 #[tokio::test]
 async fn a_path_out_of_the_root_is_refused_and_kept_on_record() {
     let (_server, api, base) = with_root().await;
-    let outside = format!("{base}/root/../outside");
+    let outside = format!("{base}/repos/../outside");
     let register =
         async |path: &str| api.post("/api/repos", json!({"name": "x", "path": path})).await;
 
     assert_eq!(register(&outside).await.refusal(), (422, "path_outside_workspace".to_owned()));
-    let plain = register(&format!("{base}/root/plain")).await;
+    let plain = register(&format!("{base}/repos/plain")).await;
     assert_eq!(plain.refusal(), (422, "not_a_repository".to_owned()));
 
     let log = api.get("/api/audit?limit=200").await.expect(200).json();
