@@ -15,6 +15,7 @@
 #![expect(clippy::expect_used, reason = "a fixture that cannot be built fails its test")]
 
 mod fixed;
+pub mod responses;
 mod scripted;
 pub mod stories;
 mod test_store;
