@@ -5,7 +5,8 @@ use skein_core::{
     Error,
     intake::{ClientShape, ExecuteRequest},
     model::{
-        self, AgentContextId, ConversationContextId, FileFate, Mode, RepoId, SessionId, TurnState,
+        self, AgentContextId, ChainDecision, ChunkFate, ConversationContextId, Mode, RepoId,
+        SessionId, TurnState,
     },
     orchestrator::Executed,
     policy::active_files,
@@ -181,6 +182,7 @@ impl TryFrom<Execute> for ExecuteRequest {
             instruction: request.instruction,
             mode: request.mode.map(Into::into),
             model: request.model,
+            temperature: request.temperature,
             workspace_id: request.workspace_id,
             repo: request.repo,
             repo_id: request.repo_id.map(|id| id.0),
@@ -244,7 +246,8 @@ impl ExecuteResponse {
     /// `instruction_bytes` is the size of the whole instruction, of which a turn keeps a summary only.
     pub fn new(executed: Executed, instruction_bytes: u64) -> Self {
         let turn = executed.turn;
-        let context = SentContext::new(&turn.request, instruction_bytes);
+        let context = SentContext::new(&turn, instruction_bytes);
+        let sources = sources(&turn);
         let (kind, error_code, error_message, response) = match turn.state {
             TurnState::Failed(failure) => (
                 "error",
@@ -261,8 +264,8 @@ impl ExecuteResponse {
             turn_id: *turn.id.as_uuid(),
             conversation_id: *turn.request.conversation.as_uuid(),
             text: executed.answer.map(|answer| answer.as_ref().to_owned()),
-            sources: Vec::new(),
-            file_bundle: None,
+            sources,
+            file_bundle: executed.bundle.map(|bundle| bundle.as_ref().into()),
             warnings: turn.warnings,
             error_code,
             error_message,
@@ -273,15 +276,58 @@ impl ExecuteResponse {
 }
 
 impl SentContext {
-    pub(crate) fn new(request: &model::TurnRequest, instruction_bytes: u64) -> Self {
-        let bytes = |fate| -> u64 {
-            let files = request.files.iter().filter(|file| file.fate == fate);
-            files.map(|file| file.size_bytes).sum()
-        };
+    /// An agent without a plan got the instruction alone.
+    pub(crate) fn new(turn: &model::Turn, instruction_bytes: u64) -> Self {
+        match &turn.plan {
+            Some(plan) => Self {
+                bytes_sent: plan.sent.bytes,
+                bytes_saved: plan.saved.bytes,
+                chain: plan.chain.decision.as_str(),
+            },
+            None => Self {
+                bytes_sent: instruction_bytes,
+                bytes_saved: 0,
+                chain: ChainDecision::Start.as_str(),
+            },
+        }
+    }
+}
+
+/// The passages that the agent had at hand: those of this turn, and those that its chain held already.
+fn sources(turn: &model::Turn) -> Vec<Source> {
+    let chunks = turn.plan.iter().flat_map(|plan| &plan.chunks);
+    let source = |chunk: &model::TurnChunk| Source {
+        chunk_id: chunk.chunk_id.clone(),
+        path: chunk.path.clone(),
+        start_line: chunk.start_line,
+        end_line: chunk.end_line,
+        content_hash: chunk.sha256.to_string(),
+        score: chunk.score,
+    };
+    chunks.filter(|chunk| is_at_hand(chunk)).map(source).collect()
+}
+
+pub(crate) fn is_at_hand(chunk: &model::TurnChunk) -> bool {
+    match chunk.fate {
+        ChunkFate::New | ChunkFate::AlreadyInChain => true,
+        ChunkFate::StaleLocalVersion | ChunkFate::OverBudget => false,
+    }
+}
+
+impl From<&model::FileBundle> for FileBundle {
+    fn from(bundle: &model::FileBundle) -> Self {
+        Self { files: bundle.files.iter().map(FileChange::from).collect() }
+    }
+}
+
+impl From<&model::FileChange> for FileChange {
+    fn from(change: &model::FileChange) -> Self {
         Self {
-            bytes_sent: instruction_bytes + bytes(FileFate::Sent),
-            bytes_saved: bytes(FileFate::Unchanged),
-            chain: if request.previous_response_id.is_some() { "continue" } else { "start" },
+            path: change.path.clone(),
+            action: change.action.as_str().to_owned(),
+            base_hash: change.base_hash.map(|hash| hash.to_string()),
+            content: change.content.clone(),
+            diff: change.diff.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use skein_core::{
-    model::{FileFate, Response, TurnFile, TurnId, TurnState, TurnStatus},
+    model::{FileFate, Response, TurnChunk, TurnFile, TurnId, TurnState, TurnStatus},
     orchestrator::Accepted,
     ports::TurnRecord,
 };
@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
-    ActiveFile, AgentMode, Members, OnBusy, Ref, RetrievalScope, Time, Usage, payload_url,
+    ActiveFile, AgentMode, Members, OnBusy, Ref, RetrievalScope, Time, Usage, execute::is_at_hand,
+    payload_url,
 };
 
 /// One instruction and its outcome.
@@ -25,6 +26,8 @@ pub struct Turn {
     pub response_received_date: Option<Time>,
     #[serde(rename = "openAIChainExpiresDate")]
     pub chain_expires_date: Option<Time>,
+    /// When the agent's first words came.
+    pub first_token_date: Option<Time>,
     pub status_time_stamp: Time,
     pub status: Status,
     pub mode: &'static str,
@@ -251,6 +254,7 @@ impl From<TurnRecord> for Turn {
             creation_date: turn.created_at.into(),
             response_received_date: outcome.received_at,
             chain_expires_date: outcome.response.chain_expires_at.map(Time),
+            first_token_date: outcome.response.first_token_at.map(Time),
             status_time_stamp: status_at.into(),
             status: status.into(),
             mode: request.mode.as_str(),
@@ -264,7 +268,13 @@ impl From<TurnRecord> for Turn {
             full_agent_answer_url: outcome.answer_url,
             request_payload_url: request.request_payload.map(payload_url),
             response_payload_url: outcome.response.payload.map(payload_url),
-            chunk_refs: Vec::new(),
+            chunk_refs: turn
+                .plan
+                .iter()
+                .flat_map(|plan| &plan.chunks)
+                .filter(|chunk| is_at_hand(chunk))
+                .map(ChunkRef::from)
+                .collect(),
             active_file_refs: request.files.iter().map(ActiveFileRef::from).collect(),
             skipped_files: request.files.into_iter().filter_map(skipped).collect(),
             warnings: turn.warnings,
@@ -315,11 +325,23 @@ impl From<&TurnFile> for ActiveFileRef {
     }
 }
 
+impl From<&TurnChunk> for ChunkRef {
+    fn from(chunk: &TurnChunk) -> Self {
+        Self {
+            chunk_id: chunk.chunk_id.clone(),
+            path: chunk.path.clone(),
+            start_line: chunk.start_line,
+            end_line: chunk.end_line,
+            content_hash: chunk.sha256.to_string(),
+        }
+    }
+}
+
 fn skipped(file: TurnFile) -> Option<SkippedFile> {
     match file.fate {
         FileFate::TooLarge | FileFate::Binary => {
             Some(SkippedFile { path: file.path, size_bytes: file.size_bytes, reason: file.reason })
         }
-        FileFate::Sent | FileFate::Unchanged | FileFate::NotUsed => None,
+        FileFate::Sent | FileFate::Unchanged | FileFate::NotUsed | FileFate::Waiting => None,
     }
 }

@@ -15,6 +15,8 @@ pub struct Agent {
     pub context: AgentContext,
     pub runtime: Arc<dyn AgentRuntime>,
     pub model: Option<String>,
+    /// Where its passages are looked for, when not everywhere.
+    pub collection: Option<String>,
 }
 
 /// An agent context with what runs it.
@@ -23,6 +25,7 @@ pub struct Resolved {
     pub context: AgentContext,
     pub runtime: Arc<dyn AgentRuntime>,
     pub model: Option<String>,
+    pub collection: Option<String>,
 }
 
 impl Resolved {
@@ -31,6 +34,7 @@ impl Resolved {
             context: agent.context.clone(),
             runtime: Arc::clone(&agent.runtime),
             model: agent.model.clone(),
+            collection: agent.collection.clone(),
         }
     }
 }
@@ -117,6 +121,7 @@ impl Agents {
             context: version.context,
             runtime: Arc::clone(&agent.runtime),
             model: spec.model.or_else(|| agent.model.clone()),
+            collection: spec.collection.or_else(|| agent.collection.clone()),
         })
     }
 

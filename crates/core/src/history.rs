@@ -42,6 +42,8 @@ pub struct TurnContext {
     pub turn: Turn,
     /// The whole instruction, of which the turn has a summary.
     pub instruction_bytes: u64,
+    /// The turn was only planned; it does not exist.
+    pub is_dry_run: bool,
 }
 
 /// A message that an agent is still writing.
@@ -98,7 +100,7 @@ impl History {
         let turn = self.turn(scope, session, turn).await?.turn;
         let instruction = self.platform.store.find_payload(scope, turn.request.instruction).await?;
         let instruction_bytes = instruction.map_or(0, |payload| payload.size_bytes);
-        Ok(TurnContext { turn, instruction_bytes })
+        Ok(TurnContext { turn, instruction_bytes, is_dry_run: false })
     }
 
     /// The newest turn, whatever its status.

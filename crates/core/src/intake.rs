@@ -3,10 +3,11 @@
 use crate::{
     Error,
     agents::AgentChoice,
-    model::{ConversationContextId, Interface, Mode, RepoId, SessionId, TurnFile, TurnId},
+    model::{ConversationContextId, Interface, Mode, RepoId, SessionId, TurnId},
     platform::Limits,
     policy::{
         active_files::{self, ActiveFile},
+        delta::GivenFile,
         text::{check_instruction, check_optional},
     },
     sessions::NewSession,
@@ -39,6 +40,7 @@ pub struct ExecuteRequest {
     pub instruction: String,
     pub mode: Option<Mode>,
     pub model: Option<String>,
+    pub temperature: Option<f64>,
     pub workspace_id: Option<String>,
     pub repo: Option<String>,
     pub repo_id: Option<RepoId>,
@@ -55,11 +57,12 @@ pub struct ExecuteCommand {
     pub instruction: String,
     pub mode: Mode,
     pub model: Option<String>,
+    pub temperature: Option<f64>,
     pub workspace_id: Option<String>,
     pub repo: Option<String>,
     pub language: Option<String>,
     pub scope_paths: Vec<String>,
-    pub files: Vec<TurnFile>,
+    pub files: Vec<GivenFile>,
     pub on_busy: OnBusy,
     /// The turn whose instruction is run again.
     pub rerun_of: Option<TurnId>,
@@ -94,7 +97,7 @@ pub fn normalize(request: ExecuteRequest, limits: &Limits) -> Result<ExecuteComm
     for path in &request.scope_paths {
         check_optional("scope.paths", Some(path), limits.field_bytes)?;
     }
-    let files = active_files::plan(request.active_files, limits.active_files)?;
+    let files = active_files::check(request.active_files, limits.active_files)?;
     let target = match request.session {
         Some(session) => Target::Session(
             session,
@@ -121,6 +124,7 @@ pub fn normalize(request: ExecuteRequest, limits: &Limits) -> Result<ExecuteComm
         instruction: request.instruction,
         mode: request.mode.unwrap_or(Mode::Ask),
         model: request.model,
+        temperature: request.temperature,
         workspace_id: request.workspace_id,
         repo: request.repo,
         language: request.language,

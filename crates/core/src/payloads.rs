@@ -15,6 +15,9 @@ pub const MAX_EVENT_TEXT_BYTES: usize = 64 * 1024;
 /// Plain text, as instructions and answers are.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
+/// What was sent, and bundles.
+pub const JSON: &str = "application/json";
+
 /// A payload whose bytes are the text of an event in the same change set.
 pub(crate) fn in_event(id: PayloadId, log: LogId, text: &str, event_index: usize) -> NewPayload {
     NewPayload {
@@ -27,23 +30,41 @@ pub(crate) fn in_event(id: PayloadId, log: LogId, text: &str, event_index: usize
     }
 }
 
+/// A payload that is about to be kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) id: PayloadId,
+    pub(crate) log: LogId,
+    pub(crate) media_type: &'static str,
+    pub(crate) body: Bytes,
+}
+
+impl Draft {
+    pub(crate) fn text(id: PayloadId, log: LogId, text: impl Into<Bytes>) -> Self {
+        Self { id, log, media_type: TEXT, body: text.into() }
+    }
+
+    pub(crate) fn json(id: PayloadId, log: LogId, json: impl Into<Bytes>) -> Self {
+        Self { id, log, media_type: JSON, body: json.into() }
+    }
+}
+
 /// Prepares a payload for a change set. Large ones are stored in parts ahead of it; parts that no
 /// payload ever names are swept later.
 pub(crate) async fn stage(
     platform: &Platform,
     scope: &Scope,
-    log: LogId,
-    id: PayloadId,
-    text: Bytes,
+    draft: Draft,
 ) -> Result<NewPayload, Error> {
-    let sha256 = Sha256Hash::of(&text);
-    let size_bytes = text.len() as u64;
-    let body = if text.len() <= PAYLOAD_PART_BYTES {
-        PayloadBody::Inline(text)
+    let Draft { id, log, media_type, body } = draft;
+    let sha256 = Sha256Hash::of(&body);
+    let size_bytes = body.len() as u64;
+    let body = if body.len() <= PAYLOAD_PART_BYTES {
+        PayloadBody::Inline(body)
     } else {
-        PayloadBody::Parts { count: put_parts(platform, scope, id, &text).await? }
+        PayloadBody::Parts { count: put_parts(platform, scope, id, &body).await? }
     };
-    Ok(NewPayload { id, log, media_type: TEXT.to_owned(), sha256, size_bytes, body })
+    Ok(NewPayload { id, log, media_type: media_type.to_owned(), sha256, size_bytes, body })
 }
 
 async fn put_parts(

@@ -10,8 +10,8 @@ use crate::{
     model::{Scope, SessionId, Sha256Hash, Timestamp},
     policy::access::{self, Action},
     ports::{
-        ChangeSet, Clock, Committed, IdempotencyRecord, Ids, Resource, Secrets, SessionRecord,
-        Storage, Workspaces,
+        ChangeSet, Clock, Committed, IdempotencyRecord, Ids, Resource, Retriever, Secrets,
+        SessionRecord, Storage, Workspaces,
     },
 };
 
@@ -23,7 +23,54 @@ pub struct Platform {
     pub ids: Arc<dyn Ids>,
     pub secrets: Arc<dyn Secrets>,
     pub workspaces: Arc<dyn Workspaces>,
+    pub retriever: Arc<dyn Retriever>,
     pub limits: Limits,
+    pub context: ContextSettings,
+    pub budgets: Budgets,
+}
+
+/// How much of what is known goes to an agent, in estimated tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextSettings {
+    /// Passages that are looked for in a turn.
+    pub passages: u32,
+    pub passage_tokens: u64,
+    /// What was said before, when a conversation is rebuilt.
+    pub history_tokens: u64,
+    /// Files and passages that were shown before, when a conversation is rebuilt.
+    pub live_tokens: u64,
+    /// How long a provider's chain is relied on.
+    pub chain_days: u32,
+}
+
+impl Default for ContextSettings {
+    fn default() -> Self {
+        Self {
+            passages: 8,
+            passage_tokens: 8_000,
+            history_tokens: 32_000,
+            live_tokens: 64_000,
+            chain_days: 30,
+        }
+    }
+}
+
+/// Tokens that may be used, input and output together. `None` does not limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Budgets {
+    pub session_tokens: Option<u64>,
+    pub user_tokens: Option<u64>,
+    pub org_tokens: Option<u64>,
+    pub period: BudgetPeriod,
+}
+
+/// Over which time the tokens of users and orgs are counted, in UTC. Those of a session are counted for its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BudgetPeriod {
+    #[default]
+    Always,
+    Month,
+    Day,
 }
 
 /// What an operator may change in `[limits]`.

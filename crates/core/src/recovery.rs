@@ -8,7 +8,10 @@ use tracing::{error, info};
 use crate::{
     Error,
     model::{FailureCode, Scope, SessionId, SystemScope},
-    orchestrator::{Orchestrator, outcome},
+    orchestrator::{
+        Orchestrator,
+        outcome::{self, Orphan},
+    },
     platform::Platform,
     ports::{PendingTurn, StoreError},
 };
@@ -22,12 +25,15 @@ const AT_ONCE: usize = 64;
 pub struct Recovered {
     /// Turns that had started and are now failed as `interrupted`.
     pub interrupted: u64,
+    /// Turns whose responses are to be fetched from their providers once the server is ready.
+    pub to_fetch: Vec<PendingTurn>,
     /// Sessions whose queued turns are to be started once the server is ready.
     pub to_start: Vec<(Scope, SessionId)>,
 }
 
 /// Ends the turns that a crash cut off and finds those that still wait.
-pub async fn classify(platform: &Arc<Platform>) -> Result<Recovered, Error> {
+pub async fn classify(orchestrator: &Arc<Orchestrator>) -> Result<Recovered, Error> {
+    let platform = orchestrator.platform();
     let mut recovered = Recovered::default();
     let mut waiting = HashSet::new();
     let mut after = None;
@@ -38,8 +44,15 @@ pub async fn classify(platform: &Arc<Platform>) -> Result<Recovered, Error> {
         after = Some(last.turn);
         let (started, queued): (Vec<_>, Vec<_>) =
             page.into_iter().partition(|turn| turn.started_at.is_some());
-        recovered.interrupted += started.len() as u64;
-        stream::iter(started.into_iter().map(Ok))
+        let mut lost = Vec::new();
+        for turn in started {
+            match orchestrator.can_take_up(&turn).await? {
+                true => recovered.to_fetch.push(turn),
+                false => lost.push(turn),
+            }
+        }
+        recovered.interrupted += lost.len() as u64;
+        stream::iter(lost.into_iter().map(Ok))
             .try_for_each_concurrent(AT_ONCE, |turn| interrupt(platform, turn))
             .await?;
         for turn in queued {
@@ -49,18 +62,23 @@ pub async fn classify(platform: &Arc<Platform>) -> Result<Recovered, Error> {
             }
         }
     }
-    if recovered.interrupted > 0 || !recovered.to_start.is_empty() {
+    let Recovered { interrupted, to_fetch, to_start } = &recovered;
+    if *interrupted > 0 || !to_fetch.is_empty() || !to_start.is_empty() {
         info!(
-            interrupted = recovered.interrupted,
-            sessions_with_queued_turns = recovered.to_start.len(),
+            interrupted,
+            responses_to_fetch = to_fetch.len(),
+            sessions_with_queued_turns = to_start.len(),
             "recovered unfinished turns"
         );
     }
     Ok(recovered)
 }
 
-/// Starts what waited. Called once the server is ready.
-pub async fn start_queued(orchestrator: &Arc<Orchestrator>, recovered: Recovered) {
+/// Takes up what goes on elsewhere and starts what waited. Called once the server is ready.
+pub async fn go_on(orchestrator: &Arc<Orchestrator>, recovered: Recovered) {
+    stream::iter(recovered.to_fetch)
+        .for_each_concurrent(AT_ONCE, |turn| orchestrator.take_up(turn))
+        .await;
     stream::iter(recovered.to_start)
         .for_each_concurrent(AT_ONCE, |(scope, session)| async move {
             orchestrator.start_next(&scope, session).await;
@@ -73,7 +91,9 @@ async fn interrupt(platform: &Arc<Platform>, pending: PendingTurn) -> Result<(),
     let found = platform.store.find_turn(&scope, pending.session, pending.turn).await?;
     let Some(record) = found else { return Ok(()) };
     let code = FailureCode::Interrupted;
-    match outcome::fail_orphan(platform, &scope, pending.session, record.turn, code).await {
+    let response_id = pending.response.map(|(id, _)| id);
+    let orphan = Orphan { turn: record.turn, response_id };
+    match outcome::fail_orphan(platform, &scope, pending.session, orphan, code).await {
         // One damaged session must not keep all the others from being served.
         Err(Error::Store(StoreError::Corrupt { entity, reason })) => {
             error!(turn.id = %pending.turn, entity, reason, "a turn could not be recovered");

@@ -52,7 +52,7 @@ impl Echo {
 
 impl AgentRuntime for Echo {
     fn run(&self, request: RunRequest) -> BoxStream<'static, AgentUpdate> {
-        let reply = self.filler.clone().unwrap_or(request.instruction);
+        let reply = self.filler.clone().unwrap_or_else(|| Arc::clone(&request.prompt.instruction));
         let piece_bytes = self.piece_bytes(&reply);
         let answered = AgentUpdate::Finished(AgentOutcome::Answered);
         if piece_bytes >= reply.len() {
@@ -103,19 +103,37 @@ fn filler(bytes: usize) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
-    use skein_core::model::{Mode, SessionId, TurnId};
+    use skein_core::{
+        model::{Mode, SessionId, TurnId},
+        ports::Prompt,
+    };
     use tokio_util::sync::CancellationToken;
     use uuid::Uuid;
 
     use super::*;
 
     async fn pieces(settings: EchoSettings, instruction: &str) -> Vec<String> {
-        let request = RunRequest {
-            session: SessionId::from_uuid(Uuid::nil()),
-            turn: TurnId::from_uuid(Uuid::nil()),
+        let (session, turn) = (SessionId::from_uuid(Uuid::nil()), TurnId::from_uuid(Uuid::nil()));
+        let prompt = Prompt {
+            session,
+            turn,
+            system_prompt: None,
+            model: None,
+            temperature: None,
+            previous_response_id: None,
+            open_calls: Vec::new(),
+            history: Vec::new(),
+            passages: Vec::new(),
+            files: Vec::new(),
             instruction: Arc::from(instruction),
             mode: Mode::Ask,
-            model: None,
+        };
+        let request = RunRequest {
+            session,
+            turn,
+            prompt: Arc::new(prompt),
+            body: None,
+            attempts: 1,
             cancel: CancellationToken::new(),
         };
         let mut updates: Vec<_> = Echo::new(settings).run(request).collect().await;

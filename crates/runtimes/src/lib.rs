@@ -1,4 +1,8 @@
 //! What answers instructions: one module per kind of agent, all behind `AgentRuntime`.
 
 pub mod echo;
+pub mod responses;
+mod tls;
 pub mod workspace;
+
+pub use tls::install_tls;

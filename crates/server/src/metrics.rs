@@ -62,6 +62,9 @@ pub(crate) fn render(shared: &Shared) -> String {
     counter!("skein_turns_begun_total").absolute(counts.turns_begun);
     counter!("skein_turns_completed_total").absolute(counts.turns_completed);
     counter!("skein_turns_failed_total").absolute(counts.turns_failed);
+    let (sent, saved) = shared.app.orchestrator.bytes_sent_and_saved();
+    counter!("skein_context_bytes_sent_total").absolute(sent);
+    counter!("skein_context_bytes_saved_total").absolute(saved);
     gauge!("skein_streams_open").set(as_f64(shared.streams.count()));
     gauge!("skein_requests_in_flight").set(as_f64(shared.admission.in_flight.count()));
     shared.app.metrics.render()

@@ -1,6 +1,8 @@
 //! The command line: every command, argument and help text.
 
 mod administration;
+mod asking;
+mod providers;
 
 use std::path::PathBuf;
 
@@ -8,6 +10,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use administration::{AuditCommand, OrgCommand, RepoCommand, UserCommand, UserRole};
+pub(crate) use asking::{Ask, Mode, Rerun, TurnCommand, TurnName};
+pub(crate) use providers::{ChainChoice, ProviderAdd, ProviderCommand};
 
 /// Keeps the sessions of AI agents.
 #[derive(Debug, Parser)]
@@ -55,14 +59,25 @@ pub(crate) enum Command {
                       code 5."
     )]
     Serve(Listen),
+    /// Ask an agent
+    #[command(
+        long_about = "Ask an agent.\n\nThe answer goes to stdout as it comes, all else to stderr. Files that Git \
+                      says are modified go along; what the agent has seen already is not sent again. A \
+                      connection that is cut is taken up again. Ctrl-C ends the turn.\n\nWith --json the body of \
+                      the REST answer is printed at the end."
+    )]
+    Ask(Box<Ask>),
     /// Create, read and end sessions
     #[command(subcommand)]
     Session(SessionCommand),
     /// List sessions, newest first (same as `session list`)
     ListSessions(SessionList),
-    /// Read turns
+    /// Read, repeat and end turns
     #[command(subcommand)]
     Turn(TurnCommand),
+    /// Look after providers of models
+    #[command(subcommand)]
+    Provider(ProviderCommand),
     /// Manage access tokens
     #[command(subcommand)]
     Token(TokenCommand),
@@ -199,32 +214,6 @@ pub(crate) struct SessionNew {
     /// A JSON object to keep with it
     #[arg(long, value_name = "JSON")]
     pub(crate) metadata: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TurnCommand {
-    /// List the turns of a session, oldest first
-    List {
-        /// The session's id, or the beginning of it
-        session: String,
-        /// At most this many, up to 200
-        #[arg(long, value_name = "N")]
-        limit: Option<u32>,
-        /// The ones before this number
-        #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
-        before: Option<u32>,
-        /// The ones after this number
-        #[arg(long, value_name = "NUMBER")]
-        after: Option<u32>,
-    },
-    /// Show a turn; exits with 1 when it failed
-    Show {
-        /// The session's id, or the beginning of it
-        session: String,
-        /// Its number, its id, the beginning of it, or `last`
-        #[arg(default_value = "last")]
-        turn: String,
-    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -30,6 +30,14 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     data(format!("{text}\n").as_bytes())
 }
 
+/// Text of an agent: exact for programs, and without what a terminal would obey for people.
+pub(crate) fn prose(text: &str) -> Result<(), Failure> {
+    match stdout_is_terminal() {
+        true => data(printable_lines(text).as_bytes()),
+        false => data(text.as_bytes()),
+    }
+}
+
 /// A line for people. When stderr is closed there is nobody to tell.
 pub(crate) fn note(text: &str) {
     drop(writeln!(anstream::stderr(), "{text}"));
@@ -38,6 +46,11 @@ pub(crate) fn note(text: &str) {
 /// A line for people that is not the point.
 pub(crate) fn aside(text: &str) {
     note(&format!("{DIM}{text}{PLAIN}"));
+}
+
+/// The same without an end of line.
+pub(crate) fn murmur(text: &str) {
+    drop(write!(anstream::stderr(), "{DIM}{text}{PLAIN}"));
 }
 
 /// `error:`, the causes, and `hint:`.
@@ -100,6 +113,32 @@ pub(crate) fn printable_lines(text: &str) -> String {
     text.chars().filter(|c| keep(*c)).collect()
 }
 
+/// An amount of text: `812 B`, `4.1 KB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+    if bytes < 1_024 {
+        return format!("{bytes} B");
+    }
+    let mut amount = bytes as f64 / 1_024.0;
+    let mut unit = 0;
+    // What would be shown as 1024.0 belongs to the next unit.
+    while amount >= 1_023.95 && unit + 1 < UNITS.len() {
+        amount /= 1_024.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}
+
+/// What was sent, and what did not have to be: `sent 4.1 KB, saved 38.6 KB (90 %)`.
+pub(crate) fn traffic(sent_bytes: u64, saved_bytes: u64) -> String {
+    let sent = size(sent_bytes);
+    if saved_bytes == 0 {
+        return format!("sent {sent}");
+    }
+    let share = 100.0 * saved_bytes as f64 / (sent_bytes as f64 + saved_bytes as f64);
+    format!("sent {sent}, saved {} ({share:.0} %)", size(saved_bytes))
+}
+
 /// How long ago, for a terminal; the moment itself for everything else.
 pub(crate) fn time(at: &str, now: Timestamp) -> String {
     match at.parse::<Timestamp>() {
@@ -132,6 +171,14 @@ mod tests {
             ages.map(|seconds| ago(Timestamp::from_millis(1_000_000_000 - seconds * 1_000), now));
 
         assert_eq!(told, ["now", "59 s ago", "1 min ago", "59 min ago", "2 h ago", "2 d ago"]);
+    }
+
+    #[test]
+    fn traffic_is_told_in_fitting_units_with_the_share_that_was_saved() {
+        assert_eq!(size(812), "812 B");
+        assert_eq!(size(1_048_575), "1.0 MB");
+        assert_eq!(traffic(4_200, 39_526), "sent 4.1 KB, saved 38.6 KB (90 %)");
+        assert_eq!(traffic(0, 0), "sent 0 B");
     }
 
     #[test]

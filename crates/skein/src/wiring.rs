@@ -10,8 +10,8 @@ use skein_core::{
     model::{AgentContext, AgentContextId, SystemScope},
     orchestrator::Orchestrator,
     people::People,
-    platform::{Limits, Platform},
-    ports::{AgentRuntime, StoreError},
+    platform::{BudgetPeriod, Budgets, ContextSettings, Limits, Platform},
+    ports::{AgentRuntime, NoIndex, StoreError},
     recovery::{self, Recovered},
     registry::Registry,
     sessions::Sessions,
@@ -25,9 +25,10 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    config::{AgentSettings, Config, Runtime, Settings},
+    config::{AgentSettings, Config, Period, Runtime, Settings},
     failure::{Exit, Failure},
     home::Home,
+    providers,
     store::Engine,
     system::System,
 };
@@ -55,11 +56,14 @@ impl Instance {
             ids: Arc::new(System),
             secrets: Arc::new(System),
             workspaces: Arc::new(workspaces(&config.settings)),
+            retriever: Arc::new(NoIndex),
             limits: limits(&config.settings),
+            context: context(&config.settings),
+            budgets: budgets(&config.settings),
         });
         let people = People::new(Arc::clone(&platform));
         leave_token(home, &people).await?;
-        let agents = Arc::new(agents(&config.settings, platform.as_ref()).await?);
+        let agents = Arc::new(agents(config, platform.as_ref()).await?);
         let orchestrator =
             Orchestrator::new(Arc::clone(&platform), Arc::clone(&agents), TaskTracker::new());
         let background = TaskTracker::new();
@@ -82,7 +86,7 @@ impl Instance {
 
     /// Ends what a crash cut off. Before anyone can ask about it.
     pub(crate) async fn recover(&self) -> Result<Recovered, Failure> {
-        recovery::classify(&self.app.platform).await.map_err(|error| {
+        recovery::classify(&self.app.orchestrator).await.map_err(|error| {
             Failure::new(Exit::Unavailable, "unfinished turns cannot be recovered").because(error)
         })
     }
@@ -174,9 +178,9 @@ fn limits(settings: &Settings) -> Limits {
 }
 
 /// The configured agents, with ids that are the same after every restart.
-async fn agents(settings: &Settings, platform: &Platform) -> Result<Agents, Failure> {
-    let mut configured = settings.agents.clone();
-    configured.entry("echo".to_owned()).or_default();
+async fn agents(config: &Config, platform: &Platform) -> Result<Agents, Failure> {
+    let settings = &config.settings;
+    let configured = settings.agents_with_defaults();
     let named = configured.iter().map(|(name, agent)| {
         let id = AgentContextId::from_uuid(platform.new_id());
         let context = AgentContext { id, name: name.clone(), version: 1 };
@@ -187,27 +191,60 @@ async fn agents(settings: &Settings, platform: &Platform) -> Result<Agents, Fail
     let known = known.map_err(|error: StoreError| {
         Failure::new(Exit::Unavailable, "the agents cannot be registered").because(error)
     })?;
-    let ready = known.into_iter().filter_map(|context| {
-        let agent = configured.get(&context.name)?;
-        let runtime = runtime(&context.name, agent)?;
-        Some(Agent { context, runtime, model: agent.model.clone() })
-    });
+    let mut ready = Vec::new();
+    for context in known {
+        let Some(agent) = configured.get(&context.name) else { continue };
+        let Some(runtime) = runtime(config, &context.name, agent)? else { continue };
+        let (model, collection) = (agent.model.clone(), agent.collection.clone());
+        ready.push(Agent { context, runtime, model, collection });
+    }
     let default = default_agent(settings, &configured);
-    Agents::new(ready.collect(), default).ok_or_else(|| {
+    Agents::new(ready, default).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("the default agent {default:?} cannot be used"))
     })
 }
 
 /// One arm per runtime. `None` for those that the settings' check has refused.
-fn runtime(name: &str, agent: &AgentSettings) -> Option<Arc<dyn AgentRuntime>> {
-    match agent.runtime_of(name)? {
+fn runtime(
+    config: &Config,
+    name: &str,
+    agent: &AgentSettings,
+) -> Result<Option<Arc<dyn AgentRuntime>>, Failure> {
+    let Some(runtime) = agent.runtime_of(name) else { return Ok(None) };
+    Ok(match runtime {
         Runtime::Echo => Some(Arc::new(Echo::new(EchoSettings {
             reply_bytes: agent.reply_bytes,
             chunks: agent.chunks,
             chunk_bytes: agent.chunk_bytes,
             coalesce: agent.coalesce,
         }))),
-        Runtime::Local | Runtime::Responses | Runtime::Acp => None,
+        Runtime::Responses => Some(Arc::new(providers::open(config, agent)?)),
+        Runtime::Local | Runtime::Acp => None,
+    })
+}
+
+fn context(settings: &Settings) -> ContextSettings {
+    let context = &settings.context;
+    ContextSettings {
+        passages: context.passages,
+        passage_tokens: context.passage_tokens,
+        history_tokens: context.history_tokens,
+        live_tokens: context.live_tokens,
+        chain_days: settings.sessions.chain_days,
+    }
+}
+
+fn budgets(settings: &Settings) -> Budgets {
+    let budgets = &settings.budgets;
+    Budgets {
+        session_tokens: budgets.session_tokens,
+        user_tokens: budgets.user_tokens,
+        org_tokens: budgets.org_tokens,
+        period: match budgets.period {
+            Period::Always => BudgetPeriod::Always,
+            Period::Month => BudgetPeriod::Month,
+            Period::Day => BudgetPeriod::Day,
+        },
     }
 }
 

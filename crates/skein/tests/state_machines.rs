@@ -195,6 +195,7 @@ fn new_turn() -> Turn {
             instruction_summary: "do it".to_owned(),
             instruction: PayloadId::from_uuid(id),
             model: None,
+            temperature: None,
             previous_response_id: None,
             request_payload: None,
             rerun_of: None,
@@ -203,7 +204,9 @@ fn new_turn() -> Turn {
             language: None,
             scope_paths: Vec::new(),
             files: Vec::new(),
+            inputs: None,
         },
+        plan: None,
         warnings: Vec::new(),
         state: TurnState::Pending,
     }
@@ -230,6 +233,7 @@ fn outcome() -> impl Strategy<Value = TurnState> {
             at,
             summary,
             text: PayloadId::from_uuid(Uuid::from_u128(9)),
+            bundle: None,
             response: Response::default(),
         })),
         (at, proptest::sample::select(FailureCode::ALL)).prop_map(|(at, code)| {

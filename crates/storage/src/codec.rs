@@ -68,6 +68,11 @@ pub fn json<T: Serialize>(entity: &'static str, value: &T) -> Result<Vec<u8>, St
     serde_json::to_vec(value).map_err(|error| unreadable(entity, &error))
 }
 
+/// A value as JSON that goes to the engine as an argument.
+pub fn json_text<T: Serialize>(entity: &'static str, value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| unreadable(entity, &error))
+}
+
 /// What a row cannot be written without.
 pub fn required<T>(entity: &'static str, value: Option<T>) -> Result<T, StoreError> {
     value.ok_or_else(|| StoreError::Corrupt { entity, reason: "it says nothing".to_owned() })

@@ -5,3 +5,4 @@ pub mod codec;
 pub mod migrations;
 pub mod postgres;
 pub mod sqlite;
+mod usage;

@@ -15,6 +15,7 @@
 #![expect(clippy::expect_used, reason = "a fixture that cannot be built fails its test")]
 
 mod fixed;
+mod passages;
 pub mod responses;
 mod scripted;
 pub mod stories;
@@ -22,6 +23,7 @@ mod test_store;
 mod world;
 
 pub use fixed::{FixedSecrets, SeededIds, StoppedClock};
+pub use passages::{ScriptedRetriever, passage};
 pub use scripted::{Gate, ScriptedRuntime, Step};
 pub use test_store::TestStore;
 pub use world::{World, note, said, writing};

@@ -146,21 +146,33 @@ impl AgentRuntime for ScriptedRuntime {
 mod tests {
     use std::sync::Arc;
 
-    use skein_core::model::{Mode, SessionId, TurnId};
+    use skein_core::{
+        model::{Mode, SessionId, TurnId},
+        ports::Prompt,
+    };
     use tokio_util::sync::CancellationToken;
     use uuid::Uuid;
 
     use super::*;
 
     fn request() -> RunRequest {
-        RunRequest {
-            session: SessionId::from_uuid(Uuid::nil()),
-            turn: TurnId::from_uuid(Uuid::nil()),
+        let (session, turn) = (SessionId::from_uuid(Uuid::nil()), TurnId::from_uuid(Uuid::nil()));
+        let prompt = Prompt {
+            session,
+            turn,
+            system_prompt: None,
+            model: None,
+            temperature: None,
+            previous_response_id: None,
+            open_calls: Vec::new(),
+            history: Vec::new(),
+            passages: Vec::new(),
+            files: Vec::new(),
             instruction: Arc::from("say something"),
             mode: Mode::Ask,
-            model: None,
-            cancel: CancellationToken::new(),
-        }
+        };
+        let (prompt, cancel) = (Arc::new(prompt), CancellationToken::new());
+        RunRequest { session, turn, prompt, body: None, attempts: 1, cancel }
     }
 
     #[tokio::test]

@@ -150,6 +150,7 @@ impl World {
                 instruction_summary: "say something".to_owned(),
                 instruction: self.payload_id(),
                 model: None,
+                temperature: None,
                 previous_response_id: None,
                 request_payload: None,
                 rerun_of: None,
@@ -158,7 +159,9 @@ impl World {
                 language: None,
                 scope_paths: Vec::new(),
                 files: Vec::new(),
+                inputs: None,
             },
+            plan: None,
             warnings: Vec::new(),
             state: TurnState::Pending,
         }
@@ -181,8 +184,10 @@ impl World {
             at: self.clock.tick(),
             summary: "something".to_owned(),
             text: self.payload_id(),
+            bundle: None,
             response: Response {
                 id: Some("resp_1".to_owned()),
+                first_token_at: Some(self.clock.now()),
                 received_at: Some(self.clock.now()),
                 chain_expires_at: Some(self.clock.tick()),
                 payload: Some(self.payload_id()),

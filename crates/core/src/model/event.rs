@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    CheckpointId, FailureCode, Interface, LogId, Message, MessageContent, MessageId, Mode,
-    PlanStep, Role, Seq, SessionStateName, Timestamp, TurnId, Usage,
+    ChainDecision, CheckpointId, FailureCode, Interface, LogId, Message, MessageContent, MessageId,
+    Mode, PlanStep, Role, Seq, SessionStateName, Timestamp, TurnId, Usage,
 };
 
 /// One durable event. It is never changed or removed while a session reads it.
@@ -62,6 +62,7 @@ event_bodies! {
     SessionFailed(SessionChange) = "session.failed",
     TurnCreated(TurnOpened) = "turn.created",
     TurnStarted(TurnOpened) = "turn.started",
+    ContextPlanned(ContextPlanned) = "context.planned",
     MessageDelta(TextDelta) = "message.delta",
     MessageCompleted(MessageCompleted) = "message.completed",
     ThoughtDelta(TextDelta) = "thought.delta",
@@ -108,6 +109,19 @@ pub struct TurnOpened {
     /// The summary, not the whole text.
     pub instruction: String,
     pub mode: Mode,
+}
+
+/// Data of `context.planned`: the plan in numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextPlanned {
+    pub chain: ChainDecision,
+    pub bytes_sent: u64,
+    pub bytes_saved: u64,
+    /// Files that were sent.
+    pub files: u32,
+    /// Passages that were sent.
+    pub chunks: u32,
 }
 
 /// Data of `message.delta` and `thought.delta`.
@@ -180,6 +194,7 @@ impl EventBody {
             | Self::SessionFailed(_)
             | Self::TurnCreated(_)
             | Self::TurnStarted(_)
+            | Self::ContextPlanned(_)
             | Self::MessageDelta(_)
             | Self::ThoughtDelta(_)
             | Self::ToolStarted(_)
@@ -192,10 +207,15 @@ impl EventBody {
 
     /// Fills in the number that the store gave to a new turn.
     pub fn number_turn(&mut self, number: u32) {
-        if let Self::TurnCreated(opened) | Self::TurnStarted(opened) = self
-            && opened.sequence_number == 0
-        {
-            opened.sequence_number = number;
+        let place = if let Self::TurnCreated(opened) | Self::TurnStarted(opened) = self {
+            &mut opened.sequence_number
+        } else if let Self::TurnCompleted(ended) | Self::TurnFailed(ended) = self {
+            &mut ended.sequence_number
+        } else {
+            return;
+        };
+        if *place == 0 {
+            *place = number;
         }
     }
 }

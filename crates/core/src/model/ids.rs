@@ -81,6 +81,8 @@ ids! {
     ConversationContextId;
     /// A group of work inside an org.
     BasketId;
+    /// A text that was uploaded to a session.
+    DocumentId;
 }
 
 /// Position in a session's log: 1, 2, 3 … without gaps. 0 means "before the first event".

@@ -7,6 +7,7 @@ mod event;
 mod ids;
 mod message;
 mod payload;
+mod plan;
 mod registry;
 mod session;
 mod tenant;
@@ -20,12 +21,17 @@ pub use access::{AccessVia, Scope, SystemScope};
 pub use audit::{AuditHead, AuditProblem, AuditReport, AuditRow};
 pub use checkpoint::{Checkpoint, CheckpointState};
 pub use event::{
-    Event, EventBody, MessageCompleted, PlanUpdated, SessionChange, TextDelta, ToolChange,
-    TurnEnded, TurnOpened, UnknownEvent,
+    ContextPlanned, Event, EventBody, MessageCompleted, PlanUpdated, SessionChange, TextDelta,
+    ToolChange, TurnEnded, TurnOpened, UnknownEvent,
 };
 pub use ids::*;
 pub use message::{Message, MessageContent, PlanStep, Role};
 pub use payload::{PayloadMeta, Sha256Hash};
+pub use plan::{
+    ChainDecision, ChainItem, ChainItemKind, ChainPlan, ChainReason, ChunkDifference, ChunkFate,
+    ChunkText, FileAction, FileBundle, FileChange, FileText, HistoryForm, LiveChain, Manifest,
+    ManifestItem, ManifestTurn, SendPlan, SentTexts, TurnChunk, Volume,
+};
 pub use registry::{
     AgentContext, AgentContextSpec, AgentContextVersion, ConversationContext, ConversationSpec,
     Repo,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    InvalidTransition, LogId, OrgId, PayloadId, SessionId, Sha256Hash, TicketId, Timestamp, TurnId,
-    UserId, named_enum,
+    InvalidTransition, LogId, OrgId, PayloadId, SendPlan, SessionId, Sha256Hash, TicketId,
+    Timestamp, TurnId, UserId, named_enum,
 };
 
 /// One instruction and what came of it.
@@ -24,6 +24,8 @@ pub struct Turn {
     /// Durable before the agent is called, so that nothing is ever sent twice.
     pub dispatched_at: Option<Timestamp>,
     pub request: TurnRequest,
+    /// What was given to the agent. None before the turn is planned, and for agents that take the instruction alone.
+    pub plan: Option<Box<SendPlan>>,
     pub warnings: Vec<String>,
     pub state: TurnState,
 }
@@ -37,6 +39,7 @@ pub struct TurnRequest {
     pub instruction_summary: String,
     pub instruction: PayloadId,
     pub model: Option<String>,
+    pub temperature: Option<f64>,
     pub previous_response_id: Option<String>,
     /// The raw body as it was sent to the provider.
     pub request_payload: Option<PayloadId>,
@@ -47,6 +50,8 @@ pub struct TurnRequest {
     /// Path patterns that retrieval was limited to.
     pub scope_paths: Vec<String>,
     pub files: Vec<TurnFile>,
+    /// The contents of the files, as [`SentTexts`](super::SentTexts), for a turn that had to wait.
+    pub inputs: Option<PayloadId>,
 }
 
 /// An active file as it was when the turn was planned.
@@ -71,6 +76,8 @@ named_enum! {
         Binary = "binary",
         /// The agent takes no files.
         NotUsed = "not_used",
+        /// The turn waits; what becomes of the file is decided when it starts.
+        Waiting = "waiting",
     }
 }
 
@@ -106,6 +113,8 @@ pub struct Answer {
     pub at: Timestamp,
     pub summary: String,
     pub text: PayloadId,
+    /// A [`FileBundle`](super::FileBundle) as JSON, in edit mode.
+    pub bundle: Option<PayloadId>,
     pub response: Response,
 }
 
@@ -124,6 +133,7 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Response {
     pub id: Option<String>,
+    pub first_token_at: Option<Timestamp>,
     pub received_at: Option<Timestamp>,
     pub chain_expires_at: Option<Timestamp>,
     /// The raw body as it was received.

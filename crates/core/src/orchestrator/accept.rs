@@ -7,21 +7,28 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tracing::{Instrument, info_span, instrument};
 
-use super::{Executed, Orchestrator, run::Job, running::Waiting};
+use super::{
+    Executed, Orchestrator,
+    planning::{Planned, Unplanned},
+    run::Job,
+    running::Waiting,
+};
 use crate::{
     Error,
+    agents::Resolved,
+    history::TurnContext,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
         EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role, SERVER_RESTART,
         Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId, TurnOpened,
-        TurnRequest, TurnState,
+        TurnRequest, TurnState, TurnStatus,
     },
-    payloads::{self, MAX_EVENT_TEXT_BYTES},
+    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
     platform::{IdempotencyKey, Platform, RACE_ATTEMPTS},
-    policy::{access::Action, summary::summarize},
+    policy::{access::Action, chain::ProviderSays, delta::GivenFile, summary::summarize},
     ports::{
-        AgentRuntime, AuditEntry, ChangeSet, Conflict, Expectation, NewEvent, Resource,
-        ResourceKind, StoreError, Write,
+        AuditEntry, ChangeSet, Conflict, Expectation, NewEvent, Resource, ResourceKind, StoreError,
+        Write,
     },
     sessions,
 };
@@ -49,10 +56,10 @@ enum Start {
 
 /// A turn that is about to become durable.
 struct Beginning {
-    session: Session,
-    turn: Turn,
-    instruction: Arc<str>,
-    runtime: Option<Arc<dyn AgentRuntime>>,
+    session: SessionId,
+    planned: Planned,
+    files: Vec<GivenFile>,
+    agent: Option<Resolved>,
     changes: ChangeSet,
 }
 
@@ -109,19 +116,21 @@ impl Orchestrator {
                 session,
                 turn: finished.turn,
                 answer: finished.answer,
+                bundle: finished.bundle,
                 replayed,
             });
         }
         let stored = self.turn(scope, session, turn, Action::Read).await?.turn;
-        let answer = match &stored.state {
+        let (answer, bundle) = match &stored.state {
             TurnState::Pending => return Err(Error::IdempotencyInProgress { turn }),
-            TurnState::Failed(_) => None,
+            TurnState::Failed(_) => (None, None),
             TurnState::Completed(answer) => {
                 let body = self.platform.store.payload_body(scope, answer.text).await?;
-                Some(Arc::from(String::from_utf8_lossy(&body)))
+                let text = Arc::from(String::from_utf8_lossy(&body));
+                (Some(text), self.stored_bundle(scope, answer.bundle).await?)
             }
         };
-        Ok(Executed { session, turn: stored, answer, replayed })
+        Ok(Executed { session, turn: stored, answer, bundle, replayed })
     }
 
     async fn try_accept(
@@ -131,13 +140,23 @@ impl Orchestrator {
         start: Start,
         key: Option<&IdempotencyKey>,
     ) -> Result<Accepted, Error> {
-        let (session, mut changes) = self.open_session(scope, command).await?;
+        let (session, mut changes) = self.open_session(scope, command, start).await?;
         let agent = self.agents.resolve_bound(&self.platform, scope, &session.binding).await?;
-        let mut turn = self.new_turn(scope, &session, command, start);
-        let default_model = agent.as_ref().and_then(|agent| agent.model.clone());
-        turn.request.model = command.model.clone().or(default_model);
-        let staged = stage_instruction(&self.platform, scope, &turn, &command.instruction).await?;
-        add_turn(&mut changes, &self.platform, &session, &turn, staged);
+        let turn = self.new_turn(scope, &session, command, start);
+        if let Some(spent) = self.spent_budget(scope, &turn).await? {
+            return self.begin_spent(scope, (&session, turn), (changes, command, key), spent).await;
+        }
+        let mut planned =
+            self.plan_or_set_aside(scope, (&session, agent.as_ref()), turn, command).await?;
+        let staged =
+            stage_instruction(&self.platform, scope, &planned.turn, &command.instruction).await?;
+        add_turn(&mut changes, &self.platform, &session, &planned.turn, staged);
+        if let Some(body) = planned.event() {
+            changes.events.push(event(&planned.turn, planned.turn.created_at, body));
+        }
+        let drafts = std::mem::take(&mut planned.drafts);
+        let payloads = self.stage(scope, drafts).await?;
+        changes.writes.extend(payloads.into_iter().map(Write::PutPayload));
         changes.expects.extend(match (&command.target, start) {
             // A log that this change set opens holds nothing yet.
             (Target::New(_), _) => None,
@@ -148,11 +167,48 @@ impl Orchestrator {
                 below: self.platform.limits.queued_turns.saturating_add(1),
             }),
         });
-        let resource = Resource { kind: ResourceKind::Turn, id: *turn.id.as_uuid() };
+        let resource = Resource { kind: ResourceKind::Turn, id: *planned.turn.id.as_uuid() };
         changes.idempotency = self.platform.idempotency_record(key, resource);
-        let instruction = Arc::from(command.instruction.as_str());
-        let runtime = agent.map(|agent| agent.runtime);
-        self.begin(scope, Beginning { session, turn, instruction, runtime, changes }).await
+        let (session, files) = (session.id, command.files.clone());
+        self.begin(scope, Beginning { session, planned, files, agent, changes }).await
+    }
+
+    /// A turn that can start at once is planned now; one that has to wait, when it starts.
+    async fn plan_or_set_aside(
+        &self,
+        scope: &Scope,
+        (session, agent): (&Session, Option<&Resolved>),
+        turn: Turn,
+        command: &ExecuteCommand,
+    ) -> Result<Planned, Error> {
+        let instruction: Arc<str> = Arc::from(command.instruction.as_str());
+        let files = &command.files;
+        match (agent, turn.started_at) {
+            (Some(agent), Some(_)) => {
+                let unplanned = Unplanned { session, agent, turn, instruction, files };
+                self.plan(scope, unplanned, ProviderSays::Nothing).await
+            }
+            (agent, _) => {
+                let (turn, drafts) = self.set_aside(turn, agent, files)?;
+                Ok(Planned { drafts, ..Planned::without_agent(turn, instruction) })
+            }
+        }
+    }
+
+    /// What the turn would be given if it ran now. Nothing is written.
+    #[instrument(skip_all)]
+    pub async fn dry_run(
+        &self,
+        scope: &Scope,
+        command: &ExecuteCommand,
+    ) -> Result<TurnContext, Error> {
+        let (session, _) = self.open_session(scope, command, Start::Queued).await?;
+        let agent = self.agents.resolve_bound(&self.platform, scope, &session.binding).await?;
+        let turn = self.new_turn(scope, &session, command, Start::Now);
+        let planned =
+            self.plan_or_set_aside(scope, (&session, agent.as_ref()), turn, command).await?;
+        let instruction_bytes = command.instruction.len() as u64;
+        Ok(TurnContext { turn: planned.turn, instruction_bytes, is_dry_run: true })
     }
 
     /// From here on the turn does not depend on its caller: one task makes it durable and runs it.
@@ -163,8 +219,8 @@ impl Orchestrator {
     ) -> Result<Accepted, Error> {
         let (tell, told) = oneshot::channel();
         let (orchestrator, scope) = (Arc::clone(self), scope.clone());
-        let span =
-            info_span!("turn", session.id = %beginning.session.id, turn.id = %beginning.turn.id);
+        let turn = beginning.planned.turn.id;
+        let span = info_span!("turn", session.id = %beginning.session, turn.id = %turn);
         let task = async move { orchestrator.begin_and_run(scope, beginning, tell).await };
         self.tasks.spawn(task.instrument(span));
         told.await.unwrap_or(Err(Error::Draining))
@@ -178,7 +234,8 @@ impl Orchestrator {
         beginning: Beginning,
         tell: oneshot::Sender<Result<Accepted, Error>>,
     ) {
-        let Beginning { session, mut turn, instruction, runtime, changes } = beginning;
+        let Beginning { session, mut planned, files, agent, changes } = beginning;
+        let turn = &mut planned.turn;
         let waiting = self.running.wait_for(turn.id);
         let control = turn.started_at.and_then(|_| self.running.enter(turn.id));
         let committed = match self.platform.commit(&scope, changes).await {
@@ -194,7 +251,7 @@ impl Orchestrator {
         let first = committed.events.iter().find(|event| event.turn == Some(turn.id));
         // A caller that has gone is not told; the turn goes on.
         drop(tell.send(Ok(Accepted {
-            session: session.id,
+            session,
             turn: turn.id,
             sequence_number: turn.number,
             before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
@@ -203,10 +260,11 @@ impl Orchestrator {
         })));
         let Some(control) = control else {
             // The turn before it may have ended while this one was being queued.
-            return self.start_next(&scope, session.id).await;
+            return self.start_next(&scope, session).await;
         };
+        self.count(turn);
         let scope = Scope::on_behalf_of(scope.org, scope.user);
-        self.run(Job { scope, session: session.id, turn, instruction, runtime, control }).await;
+        self.run(Job::new(scope, (session, planned), (agent, control)).with_files(files)).await;
     }
 
     /// The session that the instruction belongs to, ready to run, with what that changes.
@@ -214,6 +272,7 @@ impl Orchestrator {
         &self,
         scope: &Scope,
         command: &ExecuteCommand,
+        start: Start,
     ) -> Result<(Session, ChangeSet), Error> {
         let at = self.platform.now();
         let (id, rebind) = match &command.target {
@@ -228,7 +287,13 @@ impl Orchestrator {
                 return Ok((active, changes));
             }
         };
-        let session = self.platform.session_for(scope, id, Action::RunTurn).await?.session;
+        let record = self.platform.session_for(scope, id, Action::RunTurn).await?;
+        let is_busy = record.log.last_turn.is_some_and(|turn| turn.status == TurnStatus::Pending);
+        if is_busy && start == Start::Now {
+            // The store would say so too, but only after everything was looked up and planned.
+            return Err(Conflict::TurnRunning.into());
+        }
+        let session = record.session;
         let opened = match &session.state {
             SessionState::Created => sessions::activation(&session, at)?,
             SessionState::Active => {
@@ -274,7 +339,8 @@ impl Orchestrator {
                 conversation: session.id,
                 instruction_summary: summarize(&command.instruction),
                 instruction: PayloadId::from_uuid(self.platform.new_id()),
-                model: None,
+                model: command.model.clone(),
+                temperature: command.temperature,
                 previous_response_id: None,
                 request_payload: None,
                 rerun_of: command.rerun_of,
@@ -285,8 +351,10 @@ impl Orchestrator {
                     true => session.binding.scope_paths.clone(),
                     false => command.scope_paths.clone(),
                 },
-                files: command.files.clone(),
+                files: command.files.iter().map(|given| given.file.clone()).collect(),
+                inputs: None,
             },
+            plan: None,
             warnings: Vec::new(),
             state: TurnState::Pending,
         }
@@ -325,12 +393,12 @@ fn or(first: &Option<String>, second: &Option<String>) -> Option<String> {
 }
 
 /// A short instruction is kept in the log alone, a long one in a payload that the log names.
-enum Staged {
+pub(super) enum Staged {
     InEvent { text: String },
     Apart(crate::ports::NewPayload),
 }
 
-async fn stage_instruction(
+pub(super) async fn stage_instruction(
     platform: &Platform,
     scope: &Scope,
     turn: &Turn,
@@ -340,13 +408,12 @@ async fn stage_instruction(
         return Ok(Staged::InEvent { text: text.to_owned() });
     }
     let bytes = Bytes::copy_from_slice(text.as_bytes());
-    let payload =
-        payloads::stage(platform, scope, turn.log, turn.request.instruction, bytes).await?;
-    Ok(Staged::Apart(payload))
+    let draft = Draft::text(turn.request.instruction, turn.log, bytes);
+    Ok(Staged::Apart(payloads::stage(platform, scope, draft).await?))
 }
 
 /// The turn, its instruction, and the events that tell of them.
-fn add_turn(
+pub(super) fn add_turn(
     changes: &mut ChangeSet,
     platform: &Platform,
     session: &Session,

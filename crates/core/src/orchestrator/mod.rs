@@ -4,12 +4,23 @@
 //! else starts or finishes a turn.
 
 mod accept;
+mod budget;
+mod bundle;
 pub(crate) mod outcome;
+mod paced;
+mod planning;
+mod queue;
+mod raw;
+mod rehydrate;
 mod run;
 mod running;
+mod take_up;
 mod transcript;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use tokio_util::task::TaskTracker;
 use tracing::instrument;
@@ -18,7 +29,7 @@ use crate::{
     Error,
     agents::Agents,
     intake::{ExecuteCommand, OnBusy, Rebind, Target},
-    model::{FailureCode, Mode, Scope, SessionId, Turn, TurnId},
+    model::{FailureCode, FileBundle, Mode, Scope, SessionId, Turn, TurnId},
     platform::{IdempotencyKey, Platform},
     policy::{
         access::Action,
@@ -37,8 +48,16 @@ pub struct Orchestrator {
     platform: Arc<Platform>,
     agents: Arc<Agents>,
     running: Running,
+    totals: Totals,
     /// Every run is owned here, so that a drain can wait for it.
     tasks: TaskTracker,
+}
+
+/// Bytes that went to agents since the start, and bytes that did not have to.
+#[derive(Debug, Default)]
+struct Totals {
+    sent: AtomicU64,
+    saved: AtomicU64,
 }
 
 /// What a rerun changes of the turn that it repeats.
@@ -58,12 +77,15 @@ pub struct Executed {
     pub turn: Turn,
     /// The whole answer, when there is one.
     pub answer: Option<Arc<str>>,
+    /// In edit mode: the files that the agent wants written.
+    pub bundle: Option<Arc<FileBundle>>,
     pub replayed: bool,
 }
 
 impl Orchestrator {
     pub fn new(platform: Arc<Platform>, agents: Arc<Agents>, tasks: TaskTracker) -> Arc<Self> {
-        Arc::new(Self { platform, agents, running: Running::default(), tasks })
+        let (running, totals) = (Running::default(), Totals::default());
+        Arc::new(Self { platform, agents, running, totals, tasks })
     }
 
     /// Runs the instruction of an earlier turn again, as a new turn. The old one is untouched.
@@ -77,7 +99,7 @@ impl Orchestrator {
     ) -> Result<Accepted, Error> {
         let limits = &self.platform.limits;
         check_optional("workspaceId", rerun.workspace_id.as_deref(), limits.field_bytes)?;
-        let files = active_files::plan(rerun.active_files, limits.active_files)?;
+        let files = active_files::check(rerun.active_files, limits.active_files)?;
         let old = self.turn(scope, session, turn, Action::RunTurn).await?.turn;
         let instruction = match rerun.instruction {
             Some(changed) => {
@@ -91,6 +113,7 @@ impl Orchestrator {
             instruction,
             mode: rerun.mode.unwrap_or(old.request.mode),
             model: old.request.model,
+            temperature: old.request.temperature,
             workspace_id: rerun.workspace_id.or(old.request.workspace_id),
             repo: old.request.repo,
             language: old.request.language,
@@ -142,10 +165,11 @@ impl Orchestrator {
         }
         let session = turn.request.conversation;
         let current = self.platform.store.find_turn(scope, session, turn.id).await?;
-        let Some(orphan) = current.map(|record| record.turn).filter(|turn| !turn.status_is_final())
+        let Some(turn) = current.map(|record| record.turn).filter(|turn| !turn.status_is_final())
         else {
             return Ok(());
         };
+        let orphan = outcome::Orphan { turn, response_id: None };
         let (failed, committed) =
             outcome::fail_orphan(&self.platform, scope, session, orphan, code).await?;
         self.tell_waiting(failed, &committed);
@@ -156,6 +180,23 @@ impl Orchestrator {
     /// Keeps queued turns of a session from starting for as long as the hold lives.
     pub(crate) fn hold_queue(&self, session: SessionId) -> QueueHold {
         self.running.hold(session)
+    }
+
+    pub(crate) fn platform(&self) -> &Arc<Platform> {
+        &self.platform
+    }
+
+    /// Bytes sent to agents and bytes saved, since the start.
+    pub fn bytes_sent_and_saved(&self) -> (u64, u64) {
+        let Totals { sent, saved } = &self.totals;
+        (sent.load(Ordering::Relaxed), saved.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, turn: &Turn) {
+        if let Some(plan) = &turn.plan {
+            self.totals.sent.fetch_add(plan.sent.bytes, Ordering::Relaxed);
+            self.totals.saved.fetch_add(plan.saved.bytes, Ordering::Relaxed);
+        }
     }
 
     /// No new turns from now on; waits for the running ones. Whatever is left is recovered at the next start.
@@ -191,8 +232,8 @@ impl Orchestrator {
         let at = self.platform.now();
         let expects = vec![Expectation::TurnQueued { turn: turn.id }];
         let mut changes = ChangeSet { expects, ..ChangeSet::default() };
-        let failed =
-            outcome::fail_queued(&self.platform, &mut changes, turn, FailureCode::Cancelled, at)?;
+        let reason = outcome::reason_for(FailureCode::Cancelled);
+        let failed = outcome::fail_queued(&self.platform, &mut changes, turn, reason, at)?;
         let committed = self.platform.commit(scope, changes).await?;
         self.tell_waiting(failed, &committed);
         Ok(())
@@ -202,6 +243,6 @@ impl Orchestrator {
     pub(crate) fn tell_waiting(&self, turn: Turn, committed: &Committed) {
         let last = committed.events.iter().rfind(|event| event.turn == Some(turn.id));
         let last_seq = last.map_or(0, |event| event.seq);
-        self.running.resolve(turn.id, Finished { turn, answer: None, last_seq });
+        self.running.resolve(turn.id, Finished { last_seq, ..Finished::without_answer(turn) });
     }
 }

@@ -7,26 +7,39 @@ use serde_json::json;
 
 use super::{
     accept::event,
+    planning::expiry,
+    raw::{NewRaw, RawPart},
+    running::Finished,
     transcript::{Ending, Ready, Transcript},
 };
 use crate::{
-    Error, history,
+    Error,
+    agents::Resolved,
+    history,
     model::{
-        Answer, EventBody, Failure, FailureCode, MessageCompleted, MessageContent, MessageId,
-        PayloadId, Response, Role, Scope, Session, SessionId, SessionStateName, Timestamp, Turn,
-        TurnEnded, TurnOpened, TurnState,
+        Answer, ChainItem, EventBody, Failure, FailureCode, FileBundle, LiveChain,
+        MessageCompleted, MessageContent, MessageId, PayloadId, Response, Role, Scope, Session,
+        SessionId, SessionStateName, Timestamp, Turn, TurnEnded, TurnOpened, TurnState,
     },
-    payloads::{self, MAX_EVENT_TEXT_BYTES},
+    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
     platform::Platform,
-    policy::summary::summarize,
-    ports::{AuditEntry, ChangeSet, Committed, Expectation, NewEvent, RuntimeFailure, Write},
+    policy::{chain, summary::summarize},
+    ports::{
+        AuditEntry, ChainKeeping, ChangeSet, Committed, ContextNeed, Expectation, NewEvent, Prompt,
+        RuntimeFailure, StoreError, Write,
+    },
 };
 
 /// A decided outcome, ready to be made durable.
 pub(super) struct Outcome {
     pub(super) turn: Turn,
-    pub(super) answer: Option<Arc<str>>,
+    answer: Option<Arc<str>>,
+    bundle: Option<Arc<FileBundle>>,
     ready: Ready,
+    raw: Option<NewRaw>,
+    /// What the next turn can go on from.
+    chain: Option<(LiveChain, Vec<ChainItem>)>,
+    open_calls: Vec<String>,
 }
 
 /// Decides the outcome from what the agent did and how it ended.
@@ -39,8 +52,18 @@ pub(super) fn decide(
     let at = platform.now();
     let ending = if ended.is_ok() { Ending::Whole } else { Ending::CutOff };
     let mut ready = transcript.finish(ending);
-    let response =
-        Response { received_at: Some(at), usage: transcript.usage, ..Response::default() };
+    let raw = transcript.finish_raw().map(|(raw, rest)| {
+        ready.raw_parts.extend(rest);
+        raw
+    });
+    let response = Response {
+        id: transcript.response_id().cloned(),
+        first_token_at: transcript.first_text_at,
+        received_at: Some(at),
+        chain_expires_at: None,
+        payload: raw.as_ref().map(|raw| raw.id),
+        usage: transcript.usage,
+    };
     let mut turn = turn;
     turn.warnings.append(&mut transcript.warnings);
     let (turn, answer) = match ended {
@@ -49,7 +72,8 @@ pub(super) fn decide(
             let payload = payload_with(&ready, &text)
                 .unwrap_or_else(|| PayloadId::from_uuid(platform.new_id()));
             let summary = summarize(&text);
-            (turn.complete(Answer { at, summary, text: payload, response })?, Some(Arc::from(text)))
+            let answer = Answer { at, summary, text: payload, bundle: None, response };
+            (turn.complete(answer)?, Some(Arc::from(text)))
         }
         Err(failure) => {
             let failure = to_failure(failure, response, at);
@@ -58,10 +82,71 @@ pub(super) fn decide(
         }
     };
     ready.events.push(ended_event(&turn));
-    Ok(Outcome { turn, answer, ready })
+    let open_calls = std::mem::take(&mut transcript.open_calls);
+    Ok(Outcome { turn, answer, bundle: None, ready, raw, chain: None, open_calls })
 }
 
 impl Outcome {
+    /// Adds the files that the agent wants written.
+    pub(super) fn with_bundle(
+        mut self,
+        platform: &Platform,
+        bundle: Option<FileBundle>,
+    ) -> Result<Self, Error> {
+        if let (Some(bundle), TurnState::Completed(answer)) = (bundle, &mut self.turn.state) {
+            let id = PayloadId::from_uuid(platform.new_id());
+            let json = serde_json::to_vec(&bundle).map_err(|error| StoreError::Corrupt {
+                entity: "file bundle",
+                reason: error.to_string(),
+            })?;
+            self.ready.drafts.push(Draft::json(id, self.turn.log, json));
+            answer.bundle = Some(id);
+            self.bundle = Some(Arc::new(bundle));
+        }
+        Ok(self)
+    }
+
+    /// A completed turn is what the next one goes on from; a failed one never is.
+    pub(super) fn with_chain(
+        mut self,
+        platform: &Platform,
+        agent: Option<&Resolved>,
+        prompt: &Prompt,
+    ) -> Self {
+        let need = agent.map_or(ContextNeed::Nothing, |agent| agent.runtime.context());
+        let ContextNeed::Conversation { provider, keeping } = need else { return self };
+        let Some(plan) = &self.turn.plan else { return self };
+        let expires_at = expiry(keeping, platform.now(), platform.context.chain_days);
+        let response_id = match &mut self.turn.state {
+            TurnState::Completed(Answer { response, .. })
+            | TurnState::Failed(Failure { response, .. }) => {
+                response.chain_expires_at = expires_at.filter(|_| response.id.is_some());
+                response.id.clone().filter(|_| keeping == ChainKeeping::Server)
+            }
+            TurnState::Pending => None,
+        };
+        let Some(answer) = &self.answer else { return self };
+        let said = prompt.instruction.len() + answer.len();
+        let chain = LiveChain {
+            number: plan.chain.number,
+            provider,
+            model: self.turn.request.model.clone(),
+            response_id,
+            expires_at,
+            tip: self.turn.id,
+            history_bytes: plan.chain.history_bytes + said as u64,
+            open_calls: std::mem::take(&mut self.open_calls),
+        };
+        self.chain = Some((chain, chain::items_of(&self.turn)));
+        self
+    }
+
+    /// What those who waited are told.
+    pub(super) fn finished(self, committed: &Committed) -> Finished {
+        let last_seq = committed.events.last().map_or(0, |event| event.seq);
+        Finished { turn: self.turn, answer: self.answer, bundle: self.bundle, last_seq }
+    }
+
     /// The change set, with large payloads stored ahead of it. May be called again after a refusal.
     pub(super) async fn changes(
         &self,
@@ -74,10 +159,16 @@ impl Outcome {
             audit: vec![audit(&self.turn)],
             ..ChangeSet::default()
         };
-        for (id, text) in &self.ready.payloads {
-            let payload =
-                payloads::stage(platform, scope, self.turn.log, *id, text.clone()).await?;
+        for draft in &self.ready.drafts {
+            let payload = payloads::stage(platform, scope, draft.clone()).await?;
             changes.writes.push(Write::PutPayload(payload));
+        }
+        let log = self.turn.log;
+        changes.writes.extend(self.ready.raw_parts.iter().map(RawPart::write));
+        changes.writes.extend(self.raw.iter().map(|raw| raw.write(log)));
+        if let Some((chain, items)) = self.chain.clone() {
+            let chain = Box::new(chain);
+            changes.writes.push(Write::AdvanceChain { log, chain, items });
         }
         if let (TurnState::Completed(answer), Some(text)) = (&self.turn.state, &self.answer)
             && payload_with(&self.ready, text).is_none()
@@ -86,7 +177,8 @@ impl Outcome {
                 Some(index) => payloads::in_event(answer.text, self.turn.log, text, index),
                 None => {
                     let bytes = Bytes::copy_from_slice(text.as_bytes());
-                    payloads::stage(platform, scope, self.turn.log, answer.text, bytes).await?
+                    let draft = Draft::text(answer.text, self.turn.log, bytes);
+                    payloads::stage(platform, scope, draft).await?
                 }
             };
             changes.writes.push(Write::PutPayload(payload));
@@ -97,8 +189,8 @@ impl Outcome {
 
 /// The payload of a long message that is the whole answer: it is the answer's payload too.
 fn payload_with(ready: &Ready, wanted: &str) -> Option<PayloadId> {
-    let found = ready.payloads.iter().find(|(_, text)| text.as_ref() == wanted.as_bytes());
-    found.map(|(id, _)| *id)
+    let found = ready.drafts.iter().find(|draft| draft.body.as_ref() == wanted.as_bytes());
+    found.map(|draft| draft.id)
 }
 
 /// The event that carries exactly this text: then the answer need not be stored again.
@@ -119,10 +211,18 @@ pub(crate) fn fail_queued(
     platform: &Platform,
     changes: &mut ChangeSet,
     turn: Turn,
-    code: FailureCode,
+    reason: RuntimeFailure,
     at: Timestamp,
 ) -> Result<Turn, Error> {
-    let failure = to_failure(reason_for(code), Response::default(), at);
+    add_failure(platform, changes, turn, to_failure(reason, Response::default(), at))
+}
+
+fn add_failure(
+    platform: &Platform,
+    changes: &mut ChangeSet,
+    turn: Turn,
+    failure: Failure,
+) -> Result<Turn, Error> {
     let message = error_message(platform, &turn, &failure);
     let failed = turn.fail(failure)?;
     changes.events.extend([message, ended_event(&failed)]);
@@ -131,14 +231,22 @@ pub(crate) fn fail_queued(
     Ok(failed)
 }
 
+/// A started turn that nobody runs any more.
+pub(crate) struct Orphan {
+    pub(crate) turn: Turn,
+    /// As far as it was known.
+    pub(crate) response_id: Option<String>,
+}
+
 /// Fails a started turn that nobody runs any more, and closes the message that it left open.
 pub(crate) async fn fail_orphan(
     platform: &Platform,
     scope: &Scope,
     session: SessionId,
-    turn: Turn,
+    orphan: Orphan,
     code: FailureCode,
 ) -> Result<(Turn, Committed), Error> {
+    let Orphan { turn, response_id } = orphan;
     let at = platform.now();
     let mut changes = ChangeSet::default();
     if let Some(open) = history::open_message(platform, scope, session, turn.id).await? {
@@ -148,14 +256,16 @@ pub(crate) async fn fail_orphan(
         } else {
             let id = PayloadId::from_uuid(platform.new_id());
             let staged =
-                payloads::stage(platform, scope, turn.log, id, Bytes::from(open.text)).await?;
+                payloads::stage(platform, scope, Draft::text(id, turn.log, open.text)).await?;
             changes.writes.push(Write::PutPayload(staged));
             MessageContent::TextPayload { payload: id, partial, interrupted }
         };
         let message = MessageCompleted { message_id: open.id, role: Role::Agent, content };
         changes.events.push(event(&turn, at, EventBody::MessageCompleted(message)));
     }
-    let failed = fail_queued(platform, &mut changes, turn, code, at)?;
+    let response = Response { id: response_id, ..Response::default() };
+    let failure = to_failure(reason_for(code), response, at);
+    let failed = add_failure(platform, &mut changes, turn, failure)?;
     let committed = platform.commit(scope, changes).await?;
     Ok((failed, committed))
 }
@@ -191,7 +301,7 @@ pub(super) fn starting(session: &Session, turn: &mut Turn, at: Timestamp) -> Opt
 }
 
 /// What people read about a turn that was ended from outside.
-pub(super) fn reason_for(code: FailureCode) -> RuntimeFailure {
+pub(crate) fn reason_for(code: FailureCode) -> RuntimeFailure {
     let verb = if code == FailureCode::Cancelled { "cancelled" } else { "interrupted" };
     RuntimeFailure { code, message: format!("the turn was {verb}") }
 }

@@ -2,39 +2,43 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use tokio::time::Instant;
 use tracing::{Instrument, error, info_span, warn};
 
 use super::{
-    Orchestrator, outcome,
+    Orchestrator,
+    accept::event,
+    outcome,
+    paced::PacedWriter,
+    planning::{Planned, Unplanned},
     running::{Control, Finished},
-    transcript::{Ready, Transcript},
+    transcript::{Before, MAX_WAITING_EVENTS, Ready, Transcript},
 };
 use crate::{
     Error,
+    agents::Resolved,
     model::{FailureCode, Scope, SessionId, Turn, TurnId},
     payloads,
-    platform::RACE_ATTEMPTS,
-    policy::pace::wait_before_write,
+    policy::{chain::ProviderSays, delta::GivenFile},
     ports::{
         AgentOutcome, AgentRuntime, AgentUpdate, ChangeSet, Committed, Conflict, Expectation,
-        RunRequest, RuntimeFailure, StoreError, Write,
+        Prompt, Reattach, RunRequest, RuntimeFailure, StoreError, Write,
     },
 };
 
-/// While this much waits behind a write, the agent is not listened to.
-const MAX_WAITING_BYTES: usize = 1024 * 1024;
-const MAX_WAITING_EVENTS: usize = 4096;
-
 /// A turn that is stopped does not wait longer than this for a write; its end carries the whole text.
 const LAST_WRITE: Duration = Duration::from_secs(1);
+/// … nor longer than this for a provider to hear that nobody waits any more.
+const LAST_CALL: Duration = Duration::from_secs(2);
 
-/// Between attempts to store an outcome that the store does not take.
+/// Between attempts to store what the store does not take.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(5);
-/// Before a queued turn that the store did not take is started again.
-const START_RETRY: Duration = Duration::from_secs(1);
+
+/// Calls to a provider for one turn whose replies prove that nothing ran, plus the one that runs.
+const MAX_CALLS: u32 = 3;
 
 /// A started turn with all that its run needs.
 pub(super) struct Job {
@@ -42,18 +46,85 @@ pub(super) struct Job {
     pub(super) scope: Scope,
     pub(super) session: SessionId,
     pub(super) turn: Turn,
-    pub(super) instruction: Arc<str>,
+    pub(super) prompt: Arc<Prompt>,
+    pub(super) body: Option<Bytes>,
+    /// What the request brought along, for a prompt that has to be put together again.
+    pub(super) files: Vec<GivenFile>,
     /// None when the session's agent is no longer configured.
-    pub(super) runtime: Option<Arc<dyn AgentRuntime>>,
+    pub(super) agent: Option<Resolved>,
     pub(super) control: Arc<Control>,
+    /// What was durable of the turn when its run began: more than nothing only after a crash.
+    pub(super) before: Before,
+    pub(super) calls_left: u32,
+}
+
+impl Job {
+    pub(super) fn new(
+        scope: Scope,
+        (session, planned): (SessionId, Planned),
+        (agent, control): (Option<Resolved>, Arc<Control>),
+    ) -> Self {
+        let Planned { turn, prompt, body, .. } = planned;
+        Self {
+            scope,
+            session,
+            turn,
+            prompt,
+            body,
+            files: Vec::new(),
+            agent,
+            control,
+            before: Before::default(),
+            calls_left: MAX_CALLS,
+        }
+    }
+
+    pub(super) fn with_files(self, files: Vec<GivenFile>) -> Self {
+        Self { files, ..self }
+    }
+
+    pub(super) fn runtime(&self) -> Option<&dyn AgentRuntime> {
+        self.agent.as_ref().map(|agent| agent.runtime.as_ref())
+    }
+
+    /// Dispatches the turn, or takes up what was dispatched before a crash.
+    fn start(
+        &self,
+        taken_up: Option<(String, Option<u64>)>,
+    ) -> Option<BoxStream<'static, AgentUpdate>> {
+        let (session, turn) = (self.session, self.turn.id);
+        let cancel = self.control.stop.clone();
+        let runtime = self.runtime()?;
+        Some(match taken_up {
+            Some((response_id, after)) => {
+                let mode = self.turn.request.mode;
+                runtime.reattach(Reattach { session, turn, mode, response_id, after, cancel })
+            }
+            None => {
+                let (prompt, body) = (Arc::clone(&self.prompt), self.body.clone());
+                let attempts = self.calls_left;
+                runtime.run(RunRequest { session, turn, prompt, body, attempts, cancel })
+            }
+        })
+    }
 }
 
 /// How the agent's part of a turn ended.
 pub(super) enum AgentEnd {
     Answered,
     Failed(RuntimeFailure),
+    /// The provider does not know the chain; nothing ran.
+    ChainLost {
+        calls: u32,
+    },
     /// The turn has its outcome already; there is nothing left to record.
     EndedElsewhere,
+}
+
+impl AgentEnd {
+    fn failed(code: FailureCode, message: &str) -> Self {
+        Self::Failed(RuntimeFailure { code, message: message.to_owned() })
+    }
 }
 
 impl Orchestrator {
@@ -82,49 +153,106 @@ impl Orchestrator {
     /// Somebody else ended the turn: whoever waits here gets what is stored.
     async fn tell_stored_outcome(&self, scope: &Scope, session: SessionId, turn: TurnId) {
         match self.platform.store.find_turn(scope, session, turn).await {
-            Ok(Some(record)) => {
-                let finished = Finished { turn: record.turn, answer: None, last_seq: 0 };
-                self.running.resolve(turn, finished);
-            }
+            Ok(Some(record)) => self.running.resolve(turn, Finished::without_answer(record.turn)),
             Ok(None) | Err(_) => self.running.forget(turn),
         }
     }
 
-    async fn drive_and_record(&self, job: Job) -> Result<Option<Finished>, Error> {
-        let coalescing = job.runtime.as_ref().map(|runtime| runtime.coalescing());
-        let mut transcript = Transcript::new(
-            Arc::clone(&self.platform),
-            job.turn.clone(),
-            coalescing.unwrap_or(crate::ports::Coalescing::Gather),
-        );
-        // A bug in a runtime must not leave its turn pending for ever.
-        let driven = AssertUnwindSafe(self.drive(&job, &mut transcript)).catch_unwind().await;
-        let end = driven.unwrap_or_else(|_| {
-            AgentEnd::Failed(RuntimeFailure {
-                code: FailureCode::AgentProtocolError,
-                message: "the agent's runtime failed unexpectedly".to_owned(),
-            })
-        });
+    async fn drive_and_record(&self, mut job: Job) -> Result<Option<Finished>, Error> {
+        let before = std::mem::take(&mut job.before);
+        let taken_up = before.response.clone();
+        let platform = Arc::clone(&self.platform);
+        let mut transcript = Transcript::new(platform, job.turn.clone(), job.runtime(), before);
+        let mut end = self.drive_safely(&job, &mut transcript, taken_up).await;
+        if let AgentEnd::ChainLost { calls } = end {
+            job.calls_left = job.calls_left.saturating_sub(calls).max(1);
+            end = match self.rehydrate(&mut job).await? {
+                Some(end) => end,
+                None => self.drive_safely(&job, &mut transcript, None).await,
+            };
+        }
         let outcome = match end {
             AgentEnd::Answered => Ok(()),
             AgentEnd::Failed(failure) => Err(failure),
+            AgentEnd::ChainLost { .. } => Err(RuntimeFailure {
+                code: FailureCode::ProviderError,
+                message: "the provider refused a conversation that was started anew".to_owned(),
+            }),
             AgentEnd::EndedElsewhere => return Ok(None),
         };
         self.record(job, transcript, outcome).await
     }
 
-    /// Listens to the agent and writes what it does, at the pace of [`wait_before_write`].
-    async fn drive(&self, job: &Job, transcript: &mut Transcript) -> AgentEnd {
-        let Some(mut updates) = start(job) else {
-            return AgentEnd::Failed(RuntimeFailure {
-                code: FailureCode::AgentUnavailable,
-                message: "this session's agent is no longer configured".to_owned(),
-            });
+    /// The provider has forgotten the conversation: the turn is planned once more, on a new chain.
+    async fn rehydrate(&self, job: &mut Job) -> Result<Option<AgentEnd>, Error> {
+        let Some(agent) = job.agent.clone() else { return Ok(None) };
+        let record = self.platform.store.find_session(&job.scope, job.session).await?;
+        let Some(record) = record else { return Ok(Some(AgentEnd::EndedElsewhere)) };
+        let unplanned = Unplanned {
+            session: &record.session,
+            agent: &agent,
+            turn: job.turn.clone(),
+            instruction: Arc::clone(&job.prompt.instruction),
+            files: &job.files,
+        };
+        let planned = self.plan(&job.scope, unplanned, ProviderSays::Unknown).await?;
+        let replanned = self
+            .patiently(job.turn.id, || async {
+                let staged = self.stage(&job.scope, planned.drafts.clone()).await?;
+                let writes = staged.into_iter().map(Write::PutPayload);
+                let plan = Write::PlanTurn(Box::new(planned.turn.clone()));
+                let body = planned.event();
+                let now = self.platform.now();
+                let changes = ChangeSet {
+                    expects: vec![Expectation::TurnPending { turn: job.turn.id }],
+                    writes: writes.chain([plan]).collect(),
+                    events: body.into_iter().map(|body| event(&planned.turn, now, body)).collect(),
+                    ..ChangeSet::default()
+                };
+                self.platform.commit(&job.scope, changes).await
+            })
+            .await;
+        match replanned {
+            Ok(_) => {}
+            Err(Error::Store(StoreError::Conflict(_))) => {
+                return Ok(Some(AgentEnd::EndedElsewhere));
+            }
+            Err(error) => return Err(error),
+        }
+        self.count(&planned.turn);
+        let Planned { turn, prompt, body, .. } = planned;
+        (job.turn, job.prompt, job.body) = (turn, prompt, body);
+        Ok(None)
+    }
+
+    /// A bug in a runtime must not leave its turn pending for ever.
+    async fn drive_safely(
+        &self,
+        job: &Job,
+        transcript: &mut Transcript,
+        taken_up: Option<(String, Option<u64>)>,
+    ) -> AgentEnd {
+        let driven = AssertUnwindSafe(self.drive(job, transcript, taken_up)).catch_unwind().await;
+        driven.unwrap_or_else(|_| {
+            let code = FailureCode::AgentProtocolError;
+            AgentEnd::failed(code, "the agent's runtime failed unexpectedly")
+        })
+    }
+
+    /// Listens to the agent and writes what it does, at the pace of [`PacedWriter`].
+    async fn drive(
+        &self,
+        job: &Job,
+        transcript: &mut Transcript,
+        taken_up: Option<(String, Option<u64>)>,
+    ) -> AgentEnd {
+        let Some(mut updates) = job.start(taken_up) else {
+            let code = FailureCode::AgentUnavailable;
+            return AgentEnd::failed(code, "this session's agent is no longer configured");
         };
         let mut writer = PacedWriter::default();
         loop {
-            let room = transcript.unwritten_bytes() < MAX_WAITING_BYTES
-                && transcript.ready_events() < MAX_WAITING_EVENTS;
+            let room = transcript.has_room();
             let write_at = match writer.due(transcript) {
                 // Before the agent is asked for more: whoever reads along sees the first text at once.
                 Some(at) if at <= Instant::now() => {
@@ -137,9 +265,7 @@ impl Orchestrator {
                 biased;
                 () = job.control.stop.cancelled() => {
                     drop(tokio::time::timeout(LAST_WRITE, writer.settle()).await);
-                    let code = job.control.cause.get().copied();
-                    let code = code.unwrap_or(FailureCode::Interrupted);
-                    return AgentEnd::Failed(outcome::reason_for(code));
+                    return self.stop(job, transcript).await;
                 }
                 written = writer.written(), if writer.is_writing() => {
                     if ended_elsewhere(&written) {
@@ -159,24 +285,20 @@ impl Orchestrator {
         }
     }
 
+    /// The turn is ended from outside. A response that would go on without us is called off.
+    async fn stop(&self, job: &Job, transcript: &Transcript) -> AgentEnd {
+        let runtime = job.runtime().filter(|runtime| runtime.outlives_connections());
+        if let (Some(runtime), Some(id)) = (runtime, transcript.response_id()) {
+            drop(tokio::time::timeout(LAST_CALL, runtime.abandon(id.clone())).await);
+        }
+        let code = job.control.cause.get().copied();
+        AgentEnd::Failed(outcome::reason_for(code.unwrap_or(FailureCode::Interrupted)))
+    }
+
     /// Writes events in the middle of a turn. If the store does not take them now, it is tried again;
     /// meanwhile what the agent says piles up to a limit, and then the agent waits.
     fn write<'a>(&'a self, job: &'a Job, ready: Ready) -> BoxFuture<'a, Result<Committed, Error>> {
-        let write = async move {
-            let mut pause = FIRST_RETRY;
-            loop {
-                match self.try_write(job, &ready).await {
-                    Err(Error::Store(error @ (StoreError::Full | StoreError::Unavailable(_)))) => {
-                        warn!(%error, "the store does not take events now; trying again");
-                        self.running.resolve_failed(job.turn.id, error);
-                        tokio::time::sleep(pause).await;
-                        pause = LAST_RETRY.min(pause * 2);
-                    }
-                    written => return written,
-                }
-            }
-        };
-        Box::pin(write)
+        Box::pin(async move { self.patiently(job.turn.id, || self.try_write(job, &ready)).await })
     }
 
     async fn try_write(&self, job: &Job, ready: &Ready) -> Result<Committed, Error> {
@@ -185,11 +307,14 @@ impl Orchestrator {
             events: ready.events.clone(),
             ..ChangeSet::default()
         };
-        for (id, text) in &ready.payloads {
-            let payload =
-                payloads::stage(&self.platform, &job.scope, job.turn.log, *id, text.clone())
-                    .await?;
-            changes.writes.push(Write::PutPayload(payload));
+        for draft in &ready.drafts {
+            let staged = payloads::stage(&self.platform, &job.scope, draft.clone()).await?;
+            changes.writes.push(Write::PutPayload(staged));
+        }
+        changes.writes.extend(ready.raw_parts.iter().map(super::raw::RawPart::write));
+        if let Some((response_id, position)) = ready.response.clone() {
+            let turn = job.turn.id;
+            changes.writes.push(Write::NoteResponse { turn, response_id, position });
         }
         self.platform.commit(&job.scope, changes).await
     }
@@ -199,108 +324,47 @@ impl Orchestrator {
         &self,
         job: Job,
         mut transcript: Transcript,
-        outcome: Result<(), RuntimeFailure>,
+        ended: Result<(), RuntimeFailure>,
     ) -> Result<Option<Finished>, Error> {
-        let end = outcome::decide(&self.platform, job.turn, &mut transcript, outcome)?;
+        let bundle = match &ended {
+            Ok(()) => self.bundle(&job, &mut transcript).await?,
+            Err(_) => None,
+        };
+        let end = outcome::decide(&self.platform, job.turn, &mut transcript, ended)?
+            .with_bundle(&self.platform, bundle)?
+            .with_chain(&self.platform, job.agent.as_ref(), &job.prompt);
+        let committed = self
+            .patiently(end.turn.id, || async {
+                let changes = end.changes(&self.platform, &job.scope).await?;
+                self.platform.commit(&job.scope, changes).await
+            })
+            .await;
+        match committed {
+            Ok(committed) => Ok(Some(end.finished(&committed))),
+            Err(Error::Store(StoreError::Conflict(Conflict::TurnFinished(_)))) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tries until the store takes it, or refuses it for good.
+    async fn patiently<T, F, A>(&self, turn: TurnId, attempt: A) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+        A: Fn() -> F,
+    {
         let mut pause = FIRST_RETRY;
         loop {
-            let changes = end.changes(&self.platform, &job.scope).await;
-            let committed = match changes {
-                Ok(changes) => self.platform.commit(&job.scope, changes).await,
-                Err(error) => Err(error),
-            };
-            match committed {
-                Ok(committed) => {
-                    let last_seq = committed.events.last().map_or(0, |event| event.seq);
-                    return Ok(Some(Finished { turn: end.turn, answer: end.answer, last_seq }));
-                }
-                Err(Error::Store(StoreError::Conflict(Conflict::TurnFinished(_)))) => {
-                    return Ok(None);
-                }
+            match attempt().await {
                 Err(Error::Store(error @ (StoreError::Full | StoreError::Unavailable(_)))) => {
-                    warn!(%error, "the outcome of a turn cannot be stored now; trying again");
-                    self.running.resolve_failed(end.turn.id, error);
+                    warn!(%error, "the store does not take a turn's writes now; trying again");
+                    self.running.resolve_failed(turn, error);
                     tokio::time::sleep(pause).await;
                     pause = LAST_RETRY.min(pause * 2);
                 }
-                Err(error) => return Err(error),
+                settled => return settled,
             }
         }
     }
-
-    /// Starts the oldest turn that waits in the session, if nothing runs and nothing holds it back.
-    pub(crate) async fn start_next(self: &Arc<Self>, scope: &Scope, session: SessionId) {
-        for _ in 0..RACE_ATTEMPTS {
-            match self.try_start_next(scope, session).await {
-                Ok(()) => return,
-                // Somebody was faster; whether a turn still waits is seen on the next look.
-                Err(error) if error.is_lost_race() => {}
-                Err(Error::Store(error @ (StoreError::Full | StoreError::Unavailable(_)))) => {
-                    warn!(%error, "a queued turn cannot be started now; trying again later");
-                    return self.start_next_later(scope, session);
-                }
-                Err(error) => {
-                    error!(%error, session.id = %session, "a queued turn could not be started");
-                    return;
-                }
-            }
-        }
-        self.start_next_later(scope, session);
-    }
-
-    /// A turn that waits must not depend on somebody asking again.
-    fn start_next_later(self: &Arc<Self>, scope: &Scope, session: SessionId) {
-        let (orchestrator, scope) = (Arc::clone(self), scope.clone());
-        self.tasks.spawn(async move {
-            tokio::time::sleep(START_RETRY).await;
-            orchestrator.start_next(&scope, session).await;
-        });
-    }
-
-    async fn try_start_next(
-        self: &Arc<Self>,
-        scope: &Scope,
-        session: SessionId,
-    ) -> Result<(), Error> {
-        if self.running.check_open().is_err() || self.running.is_held(session) {
-            return Ok(());
-        }
-        let pending = self.platform.store.list_pending_turns(scope, session).await?;
-        let Some(mut turn) = pending.into_iter().next().filter(Turn::is_queued) else {
-            return Ok(());
-        };
-        let Some(record) = self.platform.store.find_session(scope, session).await? else {
-            return Ok(());
-        };
-        let Some(changes) = outcome::starting(&record.session, &mut turn, self.platform.now())
-        else {
-            return Ok(());
-        };
-        let scope = Scope::on_behalf_of(turn.org, turn.created_by);
-        let instruction = Arc::from(self.instruction_of(&scope, &turn).await?);
-        let binding = &record.session.binding;
-        let agent = self.agents.resolve_bound(&self.platform, &scope, binding).await?;
-        let runtime = agent.map(|agent| agent.runtime);
-        let Some(control) = self.running.enter(turn.id) else { return Ok(()) };
-        if let Err(error) = self.platform.commit(&scope, changes).await {
-            self.running.leave(turn.id);
-            return Err(error);
-        }
-        self.spawn(Job { scope, session, turn, instruction, runtime, control });
-        Ok(())
-    }
-}
-
-fn start(job: &Job) -> Option<BoxStream<'static, AgentUpdate>> {
-    let request = RunRequest {
-        session: job.session,
-        turn: job.turn.id,
-        instruction: Arc::clone(&job.instruction),
-        mode: job.turn.request.mode,
-        model: job.turn.request.model.clone(),
-        cancel: job.control.stop.clone(),
-    };
-    job.runtime.as_ref().map(|runtime| runtime.run(request))
 }
 
 /// Takes in one update and whatever else the agent has ready, so that a quick answer is one write.
@@ -312,17 +376,21 @@ fn take_in(
     let mut next = first;
     for _ in 0..MAX_WAITING_EVENTS {
         match next {
-            Some(AgentUpdate::Finished(AgentOutcome::Answered)) => return Some(AgentEnd::Answered),
-            Some(AgentUpdate::Finished(AgentOutcome::Failed(failure))) => {
-                return Some(AgentEnd::Failed(failure));
+            Some(AgentUpdate::Finished(outcome)) => {
+                return Some(match outcome {
+                    AgentOutcome::Answered => AgentEnd::Answered,
+                    AgentOutcome::ChainLost { calls } => AgentEnd::ChainLost { calls },
+                    AgentOutcome::Failed(failure) => AgentEnd::Failed(failure),
+                });
             }
             Some(update) => transcript.add(update),
             None => {
-                return Some(AgentEnd::Failed(RuntimeFailure {
-                    code: FailureCode::AgentProtocolError,
-                    message: "the agent stopped without an outcome".to_owned(),
-                }));
+                let code = FailureCode::AgentProtocolError;
+                return Some(AgentEnd::failed(code, "the agent stopped without an outcome"));
             }
+        }
+        if !transcript.has_room() {
+            return None;
         }
         match updates.next().now_or_never() {
             Some(ready) => next = ready,
@@ -347,60 +415,5 @@ async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// At most one write in flight, and none sooner than it is due.
-#[derive(Default)]
-struct PacedWriter<'a> {
-    in_flight: Option<BoxFuture<'a, Result<Committed, Error>>>,
-    first_text_at: Option<Instant>,
-    last_write_at: Option<Instant>,
-}
-
-impl<'a> PacedWriter<'a> {
-    fn is_writing(&self) -> bool {
-        self.in_flight.is_some()
-    }
-
-    /// When the next write may begin; `None` when there is nothing to write, or one is in flight.
-    fn due(&mut self, transcript: &Transcript) -> Option<Instant> {
-        if self.is_writing() || !transcript.is_due() {
-            return None;
-        }
-        let now = Instant::now();
-        let first = *self.first_text_at.get_or_insert(now);
-        if transcript.ready_events() > 0 {
-            return Some(now);
-        }
-        let wait = wait_before_write(
-            now - first,
-            self.last_write_at.map(|last| now - last),
-            transcript.unwritten_bytes(),
-        );
-        Some(now + wait)
-    }
-
-    fn begin(&mut self, write: BoxFuture<'a, Result<Committed, Error>>) {
-        self.last_write_at = Some(Instant::now());
-        self.in_flight = Some(write);
-    }
-
-    async fn written(&mut self) -> Result<Committed, Error> {
-        match &mut self.in_flight {
-            Some(write) => {
-                let written = write.await;
-                self.in_flight = None;
-                written
-            }
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Waits for the write in flight: what follows must come after it.
-    async fn settle(&mut self) {
-        if self.is_writing() {
-            drop(self.written().await);
-        }
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error,
-    model::{FailureCode, Seq, SessionId, Turn, TurnId},
+    model::{FailureCode, FileBundle, Seq, SessionId, Turn, TurnId},
     ports::StoreError,
 };
 
@@ -47,8 +47,16 @@ pub(super) struct Control {
 pub struct Finished {
     pub turn: Turn,
     pub answer: Option<Arc<str>>,
+    pub bundle: Option<Arc<FileBundle>>,
     /// The turn's last event.
     pub last_seq: Seq,
+}
+
+impl Finished {
+    /// A turn that was ended by others.
+    pub(super) fn without_answer(turn: Turn) -> Self {
+        Self { turn, answer: None, bundle: None, last_seq: 0 }
+    }
 }
 
 type Outcome = Result<Finished, StoreError>;

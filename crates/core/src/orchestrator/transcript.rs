@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::accept::event;
+use super::{
+    accept::event,
+    raw::{NewRaw, RawPart, RawResponse},
+};
 use crate::{
     model::{
         EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, PlanUpdated, Role,
-        TextDelta, ToolChange, Turn, Usage,
+        TextDelta, Timestamp, ToolChange, Turn, Usage,
     },
-    payloads::MAX_EVENT_TEXT_BYTES,
+    payloads::{Draft, MAX_EVENT_TEXT_BYTES},
     platform::Platform,
-    ports::{AgentUpdate, Coalescing, NewEvent, ToolUpdate},
+    ports::{AgentRuntime, AgentUpdate, Coalescing, NewEvent, ToolUpdate},
 };
+
+/// While this much waits behind a write, the agent is not listened to.
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
+pub(super) const MAX_WAITING_EVENTS: usize = 4096;
+const MAX_WAITING_PARTS: usize = 4;
 
 /// What the agent has done so far, and what of it has not been handed out for writing.
 pub(super) struct Transcript {
@@ -25,15 +31,42 @@ pub(super) struct Transcript {
     ready: Ready,
     /// The texts of the messages that are closed.
     said: Vec<String>,
+    raw: RawResponse,
+    response: ResponseMark,
+    pub(super) first_text_at: Option<Timestamp>,
+    /// The arguments of `propose_files` calls.
+    pub(super) proposals: Vec<String>,
+    /// Calls that the next turn has to answer.
+    pub(super) open_calls: Vec<String>,
     pub(super) warnings: Vec<String>,
     pub(super) usage: Option<Usage>,
 }
 
-/// Events in order, with the payloads that some of them name.
+/// Events in order, with the payloads that some of them name, and how far the provider's response has come.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub(super) events: Vec<NewEvent>,
-    pub(super) payloads: Vec<(PayloadId, Bytes)>,
+    pub(super) drafts: Vec<Draft>,
+    pub(super) raw_parts: Vec<RawPart>,
+    pub(super) response: Option<(String, Option<u64>)>,
+}
+
+/// How far the provider's response has come.
+#[derive(Debug, Default)]
+struct ResponseMark {
+    id: Option<String>,
+    position: Option<u64>,
+    /// Whether a crash can go on from here, so that it is worth a write.
+    is_noted: bool,
+    is_id_written: bool,
+}
+
+/// What a transcript goes on from after a crash.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    pub(super) said: Vec<String>,
+    pub(super) open: Option<(MessageId, String)>,
+    pub(super) response: Option<(String, Option<u64>)>,
 }
 
 /// The message that the agent is writing.
@@ -52,15 +85,31 @@ pub(super) enum Ending {
 }
 
 impl Transcript {
-    pub(super) fn new(platform: Arc<Platform>, turn: Turn, coalescing: Coalescing) -> Self {
+    /// `runtime` decides how text is gathered, and whether its responses can be taken up again.
+    pub(super) fn new(
+        platform: Arc<Platform>,
+        turn: Turn,
+        runtime: Option<&dyn AgentRuntime>,
+        before: Before,
+    ) -> Self {
+        let coalescing = runtime.map_or(Coalescing::Gather, AgentRuntime::coalescing);
+        let is_noted = runtime.is_some_and(AgentRuntime::outlives_connections);
+        let (id, position) = before.response.unzip();
+        let is_id_written = id.is_some();
+        let open = before.open.map(|(id, text)| OpenText { id, written: text.len(), text });
         Self {
+            raw: RawResponse::new(PayloadId::from_uuid(platform.new_id())),
             platform,
             turn,
             coalescing,
-            open: None,
+            open,
             open_tools: Vec::new(),
             ready: Ready::default(),
-            said: Vec::new(),
+            said: before.said,
+            response: ResponseMark { id, position: position.flatten(), is_noted, is_id_written },
+            first_text_at: None,
+            proposals: Vec::new(),
+            open_calls: Vec::new(),
             warnings: Vec::new(),
             usage: None,
         }
@@ -79,6 +128,11 @@ impl Transcript {
             AgentUpdate::Tool(update) => self.add_tool(update),
             AgentUpdate::Usage(usage) => self.usage = Some(usage),
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
+            AgentUpdate::Response(id) => self.response.id = Some(id),
+            AgentUpdate::Position(position) => self.response.position = Some(position),
+            AgentUpdate::Raw(bytes) => self.ready.raw_parts.extend(self.raw.add(&bytes)),
+            AgentUpdate::Proposal(arguments) => self.proposals.push(arguments),
+            AgentUpdate::OpenCall(id) => self.open_calls.push(id),
             AgentUpdate::Finished(_) => {}
         }
     }
@@ -88,19 +142,45 @@ impl Transcript {
         self.open.as_ref().map_or(0, |open| open.text.len() - open.written)
     }
 
-    /// Events that wait to be written, beyond the open text.
-    pub(super) fn ready_events(&self) -> usize {
-        self.ready.events.len()
+    /// What waits to be written without delay, beyond the open text.
+    pub(super) fn urgent(&self) -> usize {
+        let unnoted =
+            self.response.is_noted && !self.response.is_id_written && self.response.id.is_some();
+        self.ready.events.len() + self.ready.raw_parts.len() + usize::from(unnoted)
     }
 
     /// Whether there is anything to write.
     pub(super) fn is_due(&self) -> bool {
-        self.unwritten_bytes() > 0 || !self.ready.events.is_empty()
+        self.unwritten_bytes() > 0 || self.urgent() > 0
+    }
+
+    /// Whether more may be taken in before something is written.
+    pub(super) fn has_room(&self) -> bool {
+        self.unwritten_bytes() < MAX_WAITING_BYTES
+            && self.ready.events.len() < MAX_WAITING_EVENTS
+            && self.ready.raw_parts.len() < MAX_WAITING_PARTS
+    }
+
+    /// The provider's id of its response, once it is known.
+    pub(super) fn response_id(&self) -> Option<&String> {
+        self.response.id.as_ref()
+    }
+
+    /// The raw response, and what of it has not been handed out. `None` when there was none.
+    pub(super) fn finish_raw(&mut self) -> Option<(NewRaw, Vec<RawPart>)> {
+        std::mem::replace(&mut self.raw, RawResponse::new(PayloadId::from_uuid(uuid::Uuid::nil())))
+            .finish()
     }
 
     /// Hands out everything that waits.
     pub(super) fn take(&mut self) -> Ready {
         self.hand_out_text();
+        if self.response.is_noted
+            && let Some(id) = &self.response.id
+        {
+            self.response.is_id_written = true;
+            self.ready.response = Some((id.clone(), self.response.position));
+        }
         std::mem::take(&mut self.ready)
     }
 
@@ -130,6 +210,7 @@ impl Transcript {
             return;
         }
         let platform = &self.platform;
+        self.first_text_at.get_or_insert_with(|| platform.now());
         let open = self.open.get_or_insert_with(|| OpenText {
             id: MessageId::from_uuid(platform.new_id()),
             text: String::new(),
@@ -208,7 +289,8 @@ impl Transcript {
             MessageContent::Text { text: open.text.clone(), partial, interrupted }
         } else {
             let payload = PayloadId::from_uuid(self.platform.new_id());
-            self.ready.payloads.push((payload, Bytes::from(open.text.clone())));
+            let draft = Draft::text(payload, self.turn.log, open.text.clone());
+            self.ready.drafts.push(draft);
             MessageContent::TextPayload { payload, partial, interrupted }
         };
         let message = MessageCompleted { message_id: open.id, role: Role::Agent, content };

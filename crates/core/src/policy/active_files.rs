@@ -1,10 +1,11 @@
 //! Which files a request brings along, and what becomes of each.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use crate::{
     Error,
     model::{FileFate, Sha256Hash, TurnFile},
+    policy::delta::GivenFile,
 };
 
 /// Larger files are skipped; one of exactly this size is sent.
@@ -24,7 +25,7 @@ pub struct ActiveFile {
 }
 
 /// Checks every file and records what it is; whether it is sent depends on the agent.
-pub fn plan(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<TurnFile>, Error> {
+pub fn check(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<GivenFile>, Error> {
     if files.len() > max_files {
         let (size, limit) = (files.len() as u64, max_files as u64);
         return Err(Error::TooLarge { what: "activeFiles", size, limit });
@@ -38,7 +39,7 @@ pub fn plan(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<TurnFile>, E
         }
     }
     drop(seen);
-    files.into_iter().map(plan_file).collect()
+    files.into_iter().map(check_file).collect()
 }
 
 /// A path stays inside the workspace by its own words: relative, and never upwards.
@@ -55,7 +56,7 @@ pub fn check_path(path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn plan_file(file: ActiveFile) -> Result<TurnFile, Error> {
+fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
     let given = file.content_hash.as_deref().map(parse_hash).transpose()?;
     let (sha256, size_bytes, fate, reason) = match &file.content {
         Some(content) => {
@@ -79,7 +80,9 @@ fn plan_file(file: ActiveFile) -> Result<TurnFile, Error> {
             (given, size, FileFate::TooLarge, too_large(size))
         }
     };
-    Ok(TurnFile {
+    let is_sendable = fate == FileFate::NotUsed;
+    let content = file.content.filter(|_| is_sendable).map(Arc::from);
+    let file = TurnFile {
         path: file.path,
         sha256,
         size_bytes,
@@ -88,7 +91,8 @@ fn plan_file(file: ActiveFile) -> Result<TurnFile, Error> {
         is_named: file.is_named,
         fate,
         reason,
-    })
+    };
+    Ok(GivenFile { file, content })
 }
 
 fn fate_of(content: &str, size: u64) -> (FileFate, String) {
@@ -128,11 +132,11 @@ mod tests {
     fn paths_that_leave_the_workspace_are_refused() {
         for path in ["/etc/passwd", "../x", "a/../../x", "a\\..\\b", "C:\\x", "~/x", "\\\\host\\x"]
         {
-            let refused = plan(vec![file(path, "")], 10);
+            let refused = check(vec![file(path, "")], 10);
             assert!(matches!(refused, Err(Error::PathOutsideWorkspace { .. })), "{path}");
         }
         for path in ["src/a.rs", "..a/b", "a..b", "...", ".github/x"] {
-            assert!(plan(vec![file(path, "")], 10).is_ok(), "{path}");
+            assert!(check(vec![file(path, "")], 10).is_ok(), "{path}");
         }
     }
 
@@ -141,10 +145,10 @@ mod tests {
         let limit = usize::try_from(MAX_FILE_BYTES).unwrap();
 
         let planned =
-            plan(vec![file("a", &"x".repeat(limit)), file("b", &"x".repeat(limit + 1))], 10)
+            check(vec![file("a", &"x".repeat(limit)), file("b", &"x".repeat(limit + 1))], 10)
                 .unwrap();
 
-        let fates: Vec<_> = planned.iter().map(|file| file.fate).collect();
+        let fates: Vec<_> = planned.iter().map(|given| given.file.fate).collect();
         assert_eq!(fates, [FileFate::NotUsed, FileFate::TooLarge]);
     }
 
@@ -153,11 +157,14 @@ mod tests {
         let wrong = ActiveFile { content_hash: Some("0".repeat(64)), ..file("a", "x") };
         let missing = ActiveFile { path: "a".to_owned(), ..Default::default() };
 
-        assert!(matches!(plan(vec![file("a", ""), file("a", "")], 10), Err(Error::Invalid { .. })));
-        assert!(matches!(plan(vec![wrong], 10), Err(Error::HashMismatch { .. })));
-        assert!(matches!(plan(vec![missing], 10), Err(Error::Invalid { .. })));
         assert!(matches!(
-            plan((0..11).map(|n| file(&n.to_string(), "")).collect(), 10),
+            check(vec![file("a", ""), file("a", "")], 10),
+            Err(Error::Invalid { .. })
+        ));
+        assert!(matches!(check(vec![wrong], 10), Err(Error::HashMismatch { .. })));
+        assert!(matches!(check(vec![missing], 10), Err(Error::Invalid { .. })));
+        assert!(matches!(
+            check((0..11).map(|n| file(&n.to_string(), "")).collect(), 10),
             Err(Error::TooLarge { .. })
         ));
     }

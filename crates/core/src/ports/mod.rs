@@ -1,21 +1,29 @@
 //! What the core needs from the world, as traits, each with its own error.
 
 mod clock;
+mod index;
 mod reads;
+mod retriever;
 mod runtime;
 mod store;
 mod system;
 mod workspace;
 
 pub use clock::{Clock, Ids, Secrets};
-pub use reads::{
-    AuditReads, EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage,
-    MessageRange, PayloadReads, PeopleReads, RegistryReads, SessionFilter, SessionPage,
-    SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads, TurnRecord,
-    Visibility,
+pub use index::{
+    IndexDocument, IndexError, IndexJob, IndexProgress, IndexState, IndexStatus, IndexWatch,
+    PassageIndex,
 };
+pub use reads::{
+    AuditReads, ChainReads, ChainView, EventLimit, EventReads, IdempotencyReads, LastTurn,
+    LogStats, MessagePage, MessageRange, PayloadReads, PeopleReads, RegistryReads, SessionFilter,
+    SessionPage, SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads,
+    TurnRecord, UsageReads, UsageSubject, Visibility,
+};
+pub use retriever::{Chunk, NoIndex, RetrievalQuery, RetrieveError, Retriever};
 pub use runtime::{
-    AgentOutcome, AgentRuntime, AgentUpdate, Coalescing, RunRequest, RuntimeFailure, ToolUpdate,
+    AgentOutcome, AgentRuntime, AgentUpdate, ChainKeeping, Coalescing, ContextNeed, Passage,
+    PastTurn, Prompt, Reattach, RunRequest, RuntimeFailure, ToolUpdate,
 };
 pub use store::{
     AuditEntry, ChangeSet, Committed, Conflict, Expectation, IdempotencyRecord, Lane, LimitKind,

@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 use super::{IdempotencyRecord, StoreError};
 use crate::model::{
-    AccessVia, AgentContextId, AgentContextVersion, AuditHead, AuditReport, AuditRow, Checkpoint,
-    CheckpointId, ConversationContext, ConversationContextId, Event, Interface, PayloadId,
-    PayloadMeta, Repo, RepoId, Scope, Seq, Session, SessionId, SessionStateName, Timestamp, Token,
-    TokenId, Turn, TurnId, TurnStatus, User, UserId,
+    AccessVia, AgentContextId, AgentContextVersion, AuditHead, AuditReport, AuditRow, ChainItem,
+    Checkpoint, CheckpointId, ConversationContext, ConversationContextId, Event, Interface,
+    LiveChain, LogId, PayloadId, PayloadMeta, Repo, RepoId, Scope, Seq, Session, SessionId,
+    SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus, User, UserId,
 };
 
 /// A session with everything that its representation shows, from one query.
@@ -190,6 +190,58 @@ pub trait TurnReads: Send + Sync {
     ) -> Result<Vec<Turn>, StoreError>;
 }
 
+/// What the provider's side of a log holds.
+#[async_trait]
+pub trait ChainReads: Send + Sync {
+    /// The live chain, with what it holds of these files and chunks. `None` before the first turn of a chain.
+    async fn chain_view(
+        &self,
+        scope: &Scope,
+        log: LogId,
+        files: &[String],
+        chunks: &[String],
+    ) -> Result<Option<ChainView>, StoreError>;
+
+    /// Everything that a chain holds, the latest sent first, at most `limit`.
+    async fn chain_items(
+        &self,
+        scope: &Scope,
+        log: LogId,
+        chain: u32,
+        limit: u32,
+    ) -> Result<Vec<ChainItem>, StoreError>;
+}
+
+/// A live chain as planning sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainView {
+    pub chain: LiveChain,
+    /// What the chain holds of the files and chunks that were asked for.
+    pub held: Vec<ChainItem>,
+    /// The chunks that were retrieved for the chain's last turn, whatever became of them.
+    pub last_chunks: Vec<String>,
+}
+
+/// Tokens that were used.
+#[async_trait]
+pub trait UsageReads: Send + Sync {
+    /// Input and output tokens together, from the given day on (days since 1970, UTC).
+    async fn tokens_used(
+        &self,
+        scope: &Scope,
+        by: UsageSubject,
+        since_day: i64,
+    ) -> Result<u64, StoreError>;
+}
+
+/// Whose tokens are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageSubject {
+    Org,
+    User(UserId),
+    Log(LogId),
+}
+
 /// The log, through the session that reads it.
 #[async_trait]
 pub trait EventReads: Send + Sync {
@@ -230,6 +282,13 @@ pub trait PayloadReads: Send + Sync {
 
     /// The whole body, checked against its SHA-256.
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError>;
+
+    /// Whole bodies in the order of the ids; those that are not there are left out.
+    async fn payload_bodies(
+        &self,
+        scope: &Scope,
+        payloads: &[PayloadId],
+    ) -> Result<Vec<(PayloadId, Bytes)>, StoreError>;
 
     /// The sessions that read the payload's log, the one that writes it first.
     async fn payload_readers(

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
+use bytes::Bytes;
+use futures::{
+    FutureExt, StreamExt,
+    future::{self, BoxFuture},
+    stream::{self, BoxStream},
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{FailureCode, Mode, PlanStep, SessionId, TurnId, Usage};
+use crate::model::{ChunkText, FailureCode, FileText, Mode, PlanStep, SessionId, TurnId, Usage};
 
 /// An agent: takes one instruction and streams what it does, ending with exactly one [`AgentUpdate::Finished`].
 ///
@@ -19,6 +24,39 @@ pub trait AgentRuntime: Send + Sync {
     fn coalescing(&self) -> Coalescing {
         Coalescing::Gather
     }
+
+    /// What the agent wants to be given beside the instruction.
+    fn context(&self) -> ContextNeed {
+        ContextNeed::Nothing
+    }
+
+    /// The exact body that `run` will send for this prompt, to be kept before it is sent. The same prompt
+    /// always gives the same bytes. `None` for agents that send none.
+    fn compose(&self, prompt: &Prompt) -> Option<Bytes> {
+        let _ = prompt;
+        None
+    }
+
+    /// Whether a response outlives its connection, so that [`Self::reattach`] can take it up.
+    fn outlives_connections(&self) -> bool {
+        false
+    }
+
+    /// Takes up a response where its updates were last durable. Nothing is dispatched.
+    fn reattach(&self, request: Reattach) -> BoxStream<'static, AgentUpdate> {
+        let _ = request;
+        let failure = RuntimeFailure {
+            code: FailureCode::Interrupted,
+            message: "the agent cannot take up its work again".to_owned(),
+        };
+        stream::iter([AgentUpdate::Finished(AgentOutcome::Failed(failure))]).boxed()
+    }
+
+    /// Tells a provider that nobody waits for a response any more.
+    fn abandon(&self, response_id: String) -> BoxFuture<'static, ()> {
+        let _ = response_id;
+        future::ready(()).boxed()
+    }
 }
 
 /// How text chunks become events.
@@ -30,15 +68,82 @@ pub enum Coalescing {
     EveryChunk,
 }
 
+/// What an agent is given beside the instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContextNeed {
+    Nothing,
+    /// Passages and files, as deltas against what the provider holds.
+    Conversation {
+        provider: String,
+        keeping: ChainKeeping,
+    },
+}
+
+/// Who remembers the turns before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainKeeping {
+    /// The provider, behind the id of the last response.
+    Server,
+    /// Nobody but Skein: the context is rebuilt for every call.
+    Nobody,
+}
+
 /// One instruction for an agent.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     pub session: SessionId,
     pub turn: TurnId,
+    pub prompt: Arc<Prompt>,
+    /// What [`AgentRuntime::compose`] gave; to be sent byte by byte.
+    pub body: Option<Bytes>,
+    /// How often a call may be made whose reply proves that nothing ran.
+    pub attempts: u32,
+    /// Fires when the turn is to end early; the runtime then ends its stream soon.
+    pub cancel: CancellationToken,
+}
+
+/// Everything that an agent is given for one turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub system_prompt: Option<String>,
+    pub model: Option<String>,
+    pub temperature: Option<f64>,
+    pub previous_response_id: Option<String>,
+    /// Calls of the response before that are to be answered: what was proposed has been taken down.
+    pub open_calls: Vec<String>,
+    /// Oldest first; only when a conversation is rebuilt.
+    pub history: Vec<PastTurn>,
+    pub passages: Vec<Passage>,
+    pub files: Vec<FileText>,
     pub instruction: Arc<str>,
     pub mode: Mode,
-    pub model: Option<String>,
-    /// Fires when the turn is to end early; the runtime then ends its stream soon.
+}
+
+/// An earlier turn of a rebuilt conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastTurn {
+    pub instruction: String,
+    pub answer: String,
+}
+
+/// A passage as it is given to an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passage {
+    pub chunk: ChunkText,
+    pub score: f64,
+}
+
+/// A response that is to be taken up again.
+#[derive(Debug, Clone)]
+pub struct Reattach {
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub mode: Mode,
+    pub response_id: String,
+    /// The provider's number of the last event whose effect is durable.
+    pub after: Option<u64>,
     pub cancel: CancellationToken,
 }
 
@@ -52,6 +157,16 @@ pub enum AgentUpdate {
     Usage(Usage),
     /// A notice for the turn's warnings.
     Warning(String),
+    /// The provider's id of its response, as soon as it is known.
+    Response(String),
+    /// Everything up to this number of the provider's has been given as updates.
+    Position(u64),
+    /// Bytes of the raw response, exactly as received.
+    Raw(Bytes),
+    /// The arguments of a `propose_files` call, as the model wrote them.
+    Proposal(String),
+    /// The id of a call that the provider wants answered before the conversation can go on.
+    OpenCall(String),
     Finished(AgentOutcome),
 }
 
@@ -77,6 +192,10 @@ impl ToolUpdate {
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentOutcome {
     Answered,
+    /// The provider does not know `previous_response_id`, and nothing ran. The calls that were made are counted.
+    ChainLost {
+        calls: u32,
+    },
     Failed(RuntimeFailure),
 }
 

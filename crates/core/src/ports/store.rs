@@ -5,13 +5,13 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    AuditReads, EventReads, IdempotencyReads, PayloadReads, PeopleReads, RegistryReads,
-    SessionReads, SystemStore, TurnReads,
+    AuditReads, ChainReads, EventReads, IdempotencyReads, PayloadReads, PeopleReads, RegistryReads,
+    SessionReads, SystemStore, TurnReads, UsageReads,
 };
 use crate::model::{
-    AgentContextVersion, Checkpoint, ConversationContext, Event, EventBody, LogId, Org, PayloadId,
-    Repo, Scope, Session, SessionId, Sha256Hash, Ticket, TicketId, TicketStatus, Timestamp, Token,
-    TokenId, Turn, TurnId, User,
+    AgentContextVersion, ChainItem, Checkpoint, ConversationContext, Event, EventBody, LiveChain,
+    LogId, Org, PayloadId, Repo, Scope, Session, SessionId, Sha256Hash, Ticket, TicketId,
+    TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, User,
 };
 
 /// Everything one use case changes, applied whole or not at all.
@@ -97,8 +97,25 @@ pub enum Write {
         turn: TurnId,
         at: Timestamp,
     },
-    /// Writes the outcome, only while the turn is pending. Else [`Conflict::TurnFinished`].
+    /// Writes anew what a pending turn gives to its agent: plan, file fates, model, previous response and request payload.
+    PlanTurn(Box<Turn>),
+    /// What is known of the provider's response so far, so that it can be taken up after a crash.
+    NoteResponse {
+        turn: TurnId,
+        response_id: String,
+        /// The provider's number of the last event whose effect is in this change set or before it.
+        position: Option<u64>,
+    },
+    /// Writes the outcome, only while the turn is pending. Else [`Conflict::TurnFinished`]. Its tokens are added
+    /// to those of the org, the user and the log.
     FinishTurn(Box<Turn>),
+    /// A completed turn becomes what the next one goes on from. A new chain number forgets what the chain before held.
+    AdvanceChain {
+        log: LogId,
+        chain: Box<LiveChain>,
+        /// What the turn added, or replaced.
+        items: Vec<ChainItem>,
+    },
     PutPayload(NewPayload),
     /// A part of a payload whose row follows in a later change set.
     PutPayloadPart {
@@ -256,6 +273,8 @@ pub trait Storage:
     Store
     + SessionReads
     + TurnReads
+    + ChainReads
+    + UsageReads
     + EventReads
     + PayloadReads
     + PeopleReads
@@ -270,6 +289,8 @@ impl<T> Storage for T where
     T: Store
         + SessionReads
         + TurnReads
+        + ChainReads
+        + UsageReads
         + EventReads
         + PayloadReads
         + PeopleReads

@@ -26,6 +26,8 @@ pub struct PendingTurn {
     pub created_by: UserId,
     /// None when it was queued and never started.
     pub started_at: Option<Timestamp>,
+    /// The provider's response and the position in it, if they were durable.
+    pub response: Option<(String, Option<u64>)>,
 }
 
 /// What Skein does for itself.

@@ -365,7 +365,13 @@ impl Sessions {
         changes.expects.push(Expectation::NoTurnRunning { log: ended.log });
         let mut failed = Vec::with_capacity(queued.len());
         for turn in queued {
-            failed.push(outcome::fail_queued(&self.platform, &mut changes, turn, code, at)?);
+            failed.push(outcome::fail_queued(
+                &self.platform,
+                &mut changes,
+                turn,
+                outcome::reason_for(code),
+                at,
+            )?);
         }
         if let Some(content) = ending.notice() {
             let message_id = MessageId::from_uuid(self.platform.new_id());

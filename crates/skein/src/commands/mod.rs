@@ -1,22 +1,32 @@
 //! One module per command. Each is a client of the REST API, except those that work on the home itself.
 
+mod active_files;
+mod apply;
+mod ask;
 mod audit;
 mod completions;
 mod config;
 mod doctor;
+mod follow;
 mod ids;
+mod interrupt;
 mod migrate;
 mod org;
+mod place;
+mod printer;
+mod provider;
+mod recent;
 mod repo;
 mod serve;
 mod session;
 mod token;
 mod turn;
+mod turn_context;
 mod user;
 mod watch;
 
 use crate::{
-    cli::{Cli, Command, Global},
+    cli::{Cli, Command, Global, TurnCommand},
     config::{Config, Environment, Flags},
     failure::{Exit, Failure},
     home::Home,
@@ -105,6 +115,9 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command.unwrap_or(Command::Up(crate::cli::Listen::default())) {
         Command::Up(listen) => serve::run(&context, listen, serve::Greeting::Banner).await,
         Command::Serve(listen) => serve::run(&context, listen, serve::Greeting::Short).await,
+        // These cancel the turn that they began.
+        Command::Ask(ask) => ask::run(&context, *ask).await,
+        Command::Turn(TurnCommand::Rerun(rerun)) => turn::rerun::run(&context, rerun).await,
         other => tokio::select! {
             result = run_to_end(&context, other) => result,
             _ = tokio::signal::ctrl_c() => Err(Failure::interrupted()),
@@ -117,6 +130,7 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::Session(command) => session::run(context, command).await,
         Command::ListSessions(list) => session::list(context, list).await,
         Command::Turn(command) => turn::run(context, command).await,
+        Command::Provider(command) => provider::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Repo(command) => repo::run(context, command).await,
         Command::User(command) => user::run(context, command).await,
@@ -129,7 +143,7 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::Openapi => output::line(&skein_server::openapi_json()),
         Command::Reference => output::data(crate::cli::reference().as_bytes()),
         // Handled by the caller, because they end by signals of their own.
-        Command::Up(_) | Command::Serve(_) => Ok(()),
+        Command::Up(_) | Command::Serve(_) | Command::Ask(_) => Ok(()),
     }
 }
 

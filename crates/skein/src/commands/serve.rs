@@ -79,7 +79,7 @@ async fn serve(
 ) {
     let tasks = TaskTracker::new();
     let orchestrator = Arc::clone(&instance.app.orchestrator);
-    tasks.spawn(async move { recovery::start_queued(&orchestrator, recovered).await });
+    tasks.spawn(async move { recovery::go_on(&orchestrator, recovered).await });
     let sweeping = sweep(Arc::clone(&instance.app.platform));
     tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
     tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sealing()));

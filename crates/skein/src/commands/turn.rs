@@ -1,15 +1,25 @@
 //! `skein turn …`
 
-use serde_json::Value;
+pub(super) mod rerun;
+
+use serde_json::{Value, json};
 use skein_core::{model::TurnId, ports::Clock};
 
-use super::{Context, ids, text, with_client};
+use super::{
+    Context, Format, ask,
+    follow::{Follower, Known, TurnAddress},
+    ids,
+    place::Place,
+    printer::{Printer, Show},
+    recent::Recent,
+    text, turn_context, with_client,
+};
 use crate::{
-    cli::TurnCommand,
+    cli::{TurnCommand, TurnName},
     failure::{Exit, Failure},
     output,
     system::System,
-    transport::{Call, Client, Target},
+    transport::{Answer, Call, Client, Target},
 };
 
 /// An id by its beginning is looked for among this many of the newest turns.
@@ -19,7 +29,7 @@ pub(super) async fn run(context: &Context, command: TurnCommand) -> Result<(), F
     match command {
         TurnCommand::List { session, limit, before, after } => {
             let answer = with_client(context, async |client| {
-                let session = ids::session(client, &session).await?;
+                let session = find_session(context, client, &session).await?;
                 let target = turns(&session)
                     .query("limit", limit)
                     .query("before", before)
@@ -29,27 +39,106 @@ pub(super) async fn run(context: &Context, command: TurnCommand) -> Result<(), F
             .await?;
             context.print(&answer, || print_list(&answer.value))
         }
-        TurnCommand::Show { session, turn } => show(context, &session, &turn).await,
+        TurnCommand::Show(name) => show(context, &name).await,
+        TurnCommand::Context(name) => sent(context, &name).await,
+        TurnCommand::Wait(name) => wait(context, &name).await,
+        TurnCommand::Cancel(name) => cancel(context, &name).await,
+        TurnCommand::Rerun(rerun) => rerun::run(context, rerun).await,
     }
 }
 
-async fn show(context: &Context, session: &str, turn: &str) -> Result<(), Failure> {
+async fn show(context: &Context, name: &TurnName) -> Result<(), Failure> {
     let answer = with_client(context, async |client| {
-        let session = ids::session(client, session).await?;
-        let turn = resolve(client, &session, turn).await?;
-        client.call(Call::get(Target::new(&["api", "sessions", &session, "turns", &turn]))).await
+        let turn = find(context, client, name).await?;
+        client.call(Call::get(turn.target(&[]))).await
     })
     .await?;
     context.print(&answer, || print_turn(&answer.value))?;
-    match text(&answer.value["status"], "key") {
-        "failed" => Err(Failure::new(Exit::Failed, failed(&answer.value))),
+    outcome(&answer.value)
+}
+
+async fn sent(context: &Context, name: &TurnName) -> Result<(), Failure> {
+    let answer = with_client(context, async |client| {
+        let turn = find(context, client, name).await?;
+        client.call(Call::get(turn.target(&["context"]))).await
+    })
+    .await?;
+    context.print(&answer, || turn_context::print(&answer.value))
+}
+
+async fn cancel(context: &Context, name: &TurnName) -> Result<(), Failure> {
+    let answer = with_client(context, async |client| {
+        let turn = find(context, client, name).await?;
+        client.call(Call::post(turn.target(&["cancel"]), json!({}))).await
+    })
+    .await?;
+    context.print(&answer, || output::line(text(&answer.value, "id")))
+}
+
+async fn wait(context: &Context, name: &TurnName) -> Result<(), Failure> {
+    let mut client = Client::connect(context).await?;
+    let result = wait_with(context, &mut client, name).await;
+    client.close().await;
+    result
+}
+
+async fn wait_with(context: &Context, client: &mut Client, name: &TurnName) -> Result<(), Failure> {
+    let turn = find(context, client, name).await?;
+    let known = Known::new(Some(turn.clone()));
+    let mut follower = Follower::new(context, client, &known, Printer::new(Show::Nothing));
+    follower.follow().await?;
+    if context.format == Format::Json {
+        let answer = client.call(Call::get(turn.target(&[]))).await?;
+        context.print(&answer, || Ok(()))?;
+        return outcome(&answer.value);
+    }
+    let ended = client.call(Call::get(turn.target(&[]))).await?;
+    if let Some(payload) = ended.value["fullAgentAnswerUrl"].as_str() {
+        let id = payload.rsplit('/').next().unwrap_or_default();
+        let said = client.bytes(Call::get(Target::new(&["api", "payloads", id]))).await?;
+        output::prose(&String::from_utf8_lossy(&said))?;
+        output::line("")?;
+    }
+    report(client, &turn).await.map(drop)
+}
+
+/// Warnings and failure of a turn that has ended.
+async fn report(client: &Client, turn: &TurnAddress) -> Result<Answer, Failure> {
+    let ended = client.call(Call::get(turn.target(&[]))).await?;
+    ask::print_warnings(&ended.value);
+    outcome(&ended.value)?;
+    Ok(ended)
+}
+
+fn outcome(turn: &Value) -> Result<(), Failure> {
+    match text(&turn["status"], "key") {
+        "failed" => Err(Failure::new(Exit::Failed, failed(turn))),
         _ => Ok(()),
     }
 }
 
+/// `last` is the last session of this directory.
+async fn find_session(context: &Context, client: &Client, name: &str) -> Result<String, Failure> {
+    match name {
+        "last" => Recent::new(context, &Place::here()?).find(),
+        id => ids::session(client, id).await,
+    }
+}
+
 /// A turn by number, by id, by the beginning of one, or `last`.
+async fn find(context: &Context, client: &Client, name: &TurnName) -> Result<TurnAddress, Failure> {
+    let session = find_session(context, client, &name.session).await?;
+    let turn = resolve(client, &session, &name.turn).await?;
+    Ok(TurnAddress { session, turn })
+}
+
 async fn resolve(client: &Client, session: &str, turn: &str) -> Result<String, Failure> {
-    if turn == "last" || turn.parse::<TurnId>().is_ok() {
+    if turn == "last" {
+        let target = Target::new(&["api", "sessions", session, "turns", "last"]);
+        let last = client.call(Call::get(target)).await?;
+        return Ok(text(&last.value, "id").to_owned());
+    }
+    if turn.parse::<TurnId>().is_ok() {
         return Ok(turn.to_owned());
     }
     // Ids of our time begin with a zero, numbers do not.
@@ -100,15 +189,18 @@ fn print_turn(turn: &Value) -> Result<(), Failure> {
         ("number", turn["sequenceNumber"].to_string()),
         ("status", text(&turn["status"], "key").to_owned()),
         ("created", output::time(text(turn, "creationDate"), now)),
+        ("model", text(turn, "openAIModel").to_owned()),
         ("asked", text(turn, "instructionSummary").to_owned()),
         ("answer", text(turn, "agentAnswerSummary").to_owned()),
     ];
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         output::line(&format!("{name:<8} {}", output::printable(value)))?;
     }
-    for warning in turn["warnings"].as_array().into_iter().flatten() {
-        output::note(&format!("warning: {}", output::printable(warning.as_str().unwrap_or(""))));
+    for file in turn["skippedFiles"].as_array().into_iter().flatten() {
+        let (path, reason) = (text(file, "path"), text(file, "reason"));
+        output::line(&format!("skipped  {}", output::printable(&format!("{path}: {reason}"))))?;
     }
+    ask::print_warnings(turn);
     Ok(())
 }
 

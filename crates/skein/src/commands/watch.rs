@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::{Context, Format, ids, text};
+use super::{Context, Format, ids, printer::Prose, text};
 use crate::{
     failure::{Exit, Failure},
     output,
@@ -31,7 +31,7 @@ async fn follow(
     let id = ids::session(client, id).await?;
     let end = client.last_event(&id).await?;
     let mut watch =
-        Watch { format: context.format, position: after.or(end), end, open_message: None };
+        Watch { format: context.format, position: after.or(end), end, prose: Prose::default() };
     if watch.is_at_end() {
         output::aside("no server is running on this home: nothing new will come");
         return Ok(());
@@ -69,8 +69,7 @@ struct Watch {
     position: Option<u64>,
     /// After this event nothing can come.
     end: Option<u64>,
-    /// The message whose text stands on stdout without an end of line.
-    open_message: Option<String>,
+    prose: Prose,
 }
 
 enum Ended {
@@ -113,7 +112,7 @@ impl Watch {
             Some("session.completed" | "session.cancelled" | "session.failed")
         );
         if is_final || self.is_at_end() {
-            self.end_line()?;
+            self.prose.end_line()?;
             return Ok(Some(Ended::Whole));
         }
         Ok(None)
@@ -121,7 +120,7 @@ impl Watch {
 
     fn text(&mut self, kind: &str, data: &Value) -> Result<(), Failure> {
         match kind {
-            "message.delta" => self.delta(data),
+            "message.delta" => self.prose.delta(data),
             "message.completed" if text(data, "role") == "agent" => self.completed(data),
             "message.completed" | "thought.delta" | "context.planned" => Ok(()),
             "turn.started" | "turn.created" => self.aside(&format!(
@@ -139,39 +138,16 @@ impl Watch {
         }
     }
 
-    fn delta(&mut self, data: &Value) -> Result<(), Failure> {
-        let message = text(data, "messageId");
-        if self.open_message.as_deref() != Some(message) {
-            self.end_line()?;
-            self.open_message = Some(message.to_owned());
-        }
-        output::data(output::printable_lines(text(data, "text")).as_bytes())
-    }
-
-    /// A message that came in one piece has not been shown yet.
     fn completed(&mut self, data: &Value) -> Result<(), Failure> {
-        if self.open_message.as_deref() == Some(text(data, "messageId")) {
-            return self.end_line();
-        }
-        self.end_line()?;
-        match data["content"]["text"].as_str() {
-            Some(said) => output::line(&output::printable_lines(said)),
-            None => {
-                self.aside(&format!("a long message: {}", text(&data["content"], "payloadUrl")))
-            }
+        match self.prose.completed(data)? {
+            Some(url) => self.aside(&format!("a long message: {url}")),
+            None => Ok(()),
         }
     }
 
     fn aside(&mut self, note: &str) -> Result<(), Failure> {
-        self.end_line()?;
+        self.prose.end_line()?;
         output::aside(note);
         Ok(())
-    }
-
-    fn end_line(&mut self) -> Result<(), Failure> {
-        match self.open_message.take() {
-            Some(_) => output::line(""),
-            None => Ok(()),
-        }
     }
 }

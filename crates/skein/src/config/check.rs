@@ -2,10 +2,14 @@
 
 use std::net::SocketAddr;
 
-use super::{AgentSettings, Config, ConfigProblem, Runtime, Settings, sections::is_postgres};
+use skein_runtimes::responses::{PRESETS, preset};
+
+use super::{
+    AgentSettings, Config, ConfigProblem, Provider, Runtime, Settings, sections::is_postgres,
+};
 
 /// What can be named in `runtime` today.
-const RUNTIMES: &str = "echo";
+const RUNTIMES: &str = "echo, responses";
 
 pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
     let settings = &config.settings;
@@ -13,6 +17,9 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
     check_idle_timeout(config)?;
     check_limits(config)?;
     check_engines(config)?;
+    for (name, provider) in &settings.providers {
+        check_provider(config, name, provider)?;
+    }
     for (name, agent) in &settings.agents {
         check_agent(config, name, agent)?;
     }
@@ -21,15 +28,10 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
 
 /// Documented sections for capabilities that come later: accepted, so that one file serves every version.
 pub(super) fn unused_sections(settings: &Settings) -> Vec<&'static str> {
-    [
-        ("redis", settings.redis.is_some()),
-        ("retrieval", settings.retrieval.is_some()),
-        ("providers", !settings.providers.is_empty()),
-        ("budgets", !settings.budgets.is_empty()),
-    ]
-    .into_iter()
-    .filter_map(|(section, is_set)| is_set.then_some(section))
-    .collect()
+    [("redis", settings.redis.is_some()), ("retrieval", settings.retrieval.is_some())]
+        .into_iter()
+        .filter_map(|(section, is_set)| is_set.then_some(section))
+        .collect()
 }
 
 impl AgentSettings {
@@ -123,6 +125,7 @@ fn check_agent(config: &Config, name: &str, agent: &AgentSettings) -> Result<(),
     let key = format!("agents.{name}");
     match agent.runtime_of(name) {
         Some(Runtime::Echo) => Ok(()),
+        Some(Runtime::Responses) => check_provider_of(config, name, agent),
         Some(other) => Err(config.problem(
             &format!("{key}.runtime"),
             format!(
@@ -139,12 +142,54 @@ fn check_agent(config: &Config, name: &str, agent: &AgentSettings) -> Result<(),
     }
 }
 
-fn check_default_agent(config: &Config) -> Result<(), ConfigProblem> {
-    let Some(name) = &config.settings.sessions.default_agent else { return Ok(()) };
-    if name == "echo" || config.settings.agents.contains_key(name) {
+fn check_provider(config: &Config, name: &str, provider: &Provider) -> Result<(), ConfigProblem> {
+    let key = format!("providers.{name}");
+    if provider.base_url.is_none() && preset(name).is_none() {
+        let known: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+        return Err(config.problem(
+            &key,
+            format!("provider {name:?} has no address"),
+            &format!("add base_url = …; the ones known by name are {}", known.join(", ")),
+        ));
+    }
+    let times = [
+        ("idle_timeout_seconds", provider.idle_timeout_seconds),
+        ("timeout_minutes", provider.timeout_minutes),
+    ];
+    for (field, time) in times {
+        if time.is_some_and(|time| !time.is_finite() || time <= 0.0) {
+            let reason = "this is not a time to wait".to_owned();
+            return Err(config.problem(&format!("{key}.{field}"), reason, "give more than 0"));
+        }
+    }
+    Ok(())
+}
+
+fn check_provider_of(
+    config: &Config,
+    name: &str,
+    agent: &AgentSettings,
+) -> Result<(), ConfigProblem> {
+    let key = format!("agents.{name}.provider");
+    let Some(provider) = &agent.provider else {
+        let reason = format!("agent {name:?} names no provider");
+        return Err(config.problem(&key, reason, "add provider = …, as in [providers.NAME]"));
+    };
+    if config.settings.providers.contains_key(provider) || preset(provider).is_some() {
         return Ok(());
     }
-    let known = config.settings.agents.keys().map(String::as_str);
+    let reason = format!("there is no provider {provider:?}");
+    Err(config.problem(&key, reason, &format!("add [providers.{provider}] with its base_url")))
+}
+
+fn check_default_agent(config: &Config) -> Result<(), ConfigProblem> {
+    let Some(name) = &config.settings.sessions.default_agent else { return Ok(()) };
+    let settings = &config.settings;
+    if name == "echo" || settings.agents.contains_key(name) || settings.providers.contains_key(name)
+    {
+        return Ok(());
+    }
+    let known = settings.agents.keys().chain(settings.providers.keys()).map(String::as_str);
     let known: std::collections::BTreeSet<_> = known.chain(["echo"]).collect();
     let known: Vec<_> = known.into_iter().collect();
     Err(config.problem(

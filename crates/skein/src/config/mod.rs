@@ -9,20 +9,24 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use figment::{
-    Figment, Metadata, Profile, Provider,
+    Figment, Metadata, Profile,
     providers::{Format, Serialized, Toml},
     value::{Dict, Map, Value},
 };
 
 pub(crate) use environment::Environment;
 pub(crate) use problem::ConfigProblem;
-pub(crate) use sections::{AgentSettings, LogFormat, Runtime, Settings, Store};
+pub(crate) use sections::{
+    AgentSettings, Chain, LogFormat, Period, Provider, Runtime, Settings, Store, Switch,
+};
 pub(crate) use show::ShownValue;
 
 /// The settings in force, and where each of them came from.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) settings: Settings,
+    /// Where keys are, by the names that the settings give.
+    pub(crate) environment: Environment,
     /// Read if it exists.
     pub(crate) file: PathBuf,
     sources: Figment,
@@ -53,7 +57,8 @@ impl Config {
         }
         let settings = sources.extract::<Settings>();
         let settings = settings.map_err(|error| ConfigProblem::from_figment(error, &file))?;
-        Ok(Self { settings, file, sources })
+        let environment = environment.clone();
+        Ok(Self { settings, environment, file, sources })
     }
 
     /// Refuses values that this version cannot work with.
@@ -102,7 +107,7 @@ struct Setting {
     origin: String,
 }
 
-impl Provider for Setting {
+impl figment::Provider for Setting {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.origin.clone())
     }

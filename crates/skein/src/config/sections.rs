@@ -24,7 +24,8 @@ pub(crate) struct Settings {
     pub(crate) retrieval: Option<Retrieval>,
     pub(crate) workspace: Workspace,
     pub(crate) providers: BTreeMap<String, Provider>,
-    pub(crate) budgets: BTreeMap<String, Value>,
+    pub(crate) context: Context,
+    pub(crate) budgets: Budgets,
 }
 
 /// Where and how the server listens.
@@ -198,6 +199,9 @@ pub(crate) struct AgentSettings {
     pub(crate) runtime: Option<Runtime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
+    /// Where its passages are looked for, when not everywhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) collection: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reply_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -273,7 +277,7 @@ pub(crate) struct Workspace {
     pub(crate) root: Option<String>,
 }
 
-/// A model provider.
+/// A provider of the Responses API. What is left out comes from the preset of its name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Provider {
@@ -283,7 +287,103 @@ pub(crate) struct Provider {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_env: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) chain: Option<String>,
+    pub(crate) chain: Option<Chain>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) background: Option<String>,
+    pub(crate) background: Option<Switch>,
+    /// Answers when a request, a context or an agent names no model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// Without a byte from the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) idle_timeout_seconds: Option<f64>,
+    /// For a whole answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_minutes: Option<f64>,
+}
+
+/// Who remembers the turns before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Chain {
+    Server,
+    None,
+}
+
+/// Whether something is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
+/// How much of what is known goes to an agent, in estimated tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Context {
+    /// Passages that are looked for in a turn.
+    pub(crate) passages: u32,
+    pub(crate) passage_tokens: u64,
+    /// What was said before, when a conversation is rebuilt.
+    pub(crate) history_tokens: u64,
+    /// Files and passages that were shown before, when a conversation is rebuilt.
+    pub(crate) live_tokens: u64,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        let core = platform::ContextSettings::default();
+        Self {
+            passages: core.passages,
+            passage_tokens: core.passage_tokens,
+            history_tokens: core.history_tokens,
+            live_tokens: core.live_tokens,
+        }
+    }
+}
+
+/// Tokens that may be used, input and output together. What is left out is not limited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Budgets {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) org_tokens: Option<u64>,
+    /// Over which time the tokens of users and organisations are counted.
+    pub(crate) period: Period,
+}
+
+/// In UTC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Period {
+    #[default]
+    Always,
+    Month,
+    Day,
+}
+
+impl Settings {
+    /// The agents that are configured, those that exist without configuration, and one for each provider:
+    /// it has the provider's name, unless an agent has it already.
+    pub(crate) fn agents_with_defaults(&self) -> BTreeMap<String, AgentSettings> {
+        let mut agents = self.agents.clone();
+        agents.entry("echo".to_owned()).or_default();
+        for (name, provider) in &self.providers {
+            agents.entry(name.clone()).or_insert_with(|| AgentSettings {
+                runtime: Some(Runtime::Responses),
+                provider: Some(name.clone()),
+                model: provider.model.clone(),
+                ..AgentSettings::default()
+            });
+        }
+        for agent in agents.values_mut().filter(|agent| agent.model.is_none()) {
+            let provider = agent.provider.as_ref().and_then(|name| self.providers.get(name));
+            agent.model = provider.and_then(|provider| provider.model.clone());
+        }
+        agents
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Writes a file that only its owner can read: beside it first, durable, then in its place.
-pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let temporary = path.with_extension(format!("new-{}", std::process::id()));
     let written = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));

@@ -15,6 +15,7 @@ use etcetera::BaseStrategy;
 use tokio::time::Instant;
 
 use crate::failure::{Exit, Failure};
+pub(crate) use atomic::write_private;
 pub(crate) use lock::{Holder, HomeLock, LockState};
 
 /// How long to wait for a process that works on the home and is no server (yet).

@@ -66,12 +66,13 @@ impl Http {
 
     pub(super) async fn send(&self, call: Call) -> Result<Reply, Failure> {
         let url = format!("{}{}", self.url, call.target);
+        let headers = call.headers();
         let mut request = self.client.request(call.method, url).bearer_auth(&self.token);
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        if let Some(seq) = call.last_event_id {
-            request = request.header("last-event-id", seq);
+        for (name, value) in headers {
+            request = request.header(name, value);
         }
         let server = self.url.clone();
         let response = request.send().await.map_err(|error| unreachable(&server, error))?;
@@ -100,6 +101,12 @@ fn client(url: &reqwest::Url) -> reqwest::Result<reqwest::Client> {
     // A proxy for the world outside cannot reach this machine's own addresses.
     let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     if is_local { builder.no_proxy().build() } else { builder.build() }
+}
+
+/// Whether the server cannot have seen the request: there was no connection.
+pub(crate) fn never_arrived(failure: &Failure) -> bool {
+    let cause = failure.cause.as_ref().and_then(|cause| cause.downcast_ref::<reqwest::Error>());
+    cause.is_some_and(reqwest::Error::is_connect)
 }
 
 fn unreachable(server: &str, error: reqwest::Error) -> Failure {

@@ -36,13 +36,14 @@ impl InProcess {
     }
 
     pub(super) async fn send(&self, call: Call) -> Result<Reply, Failure> {
+        let headers = call.headers();
         let mut request = Request::builder()
             .method(call.method)
             .uri(call.target.to_string())
             .header(header::HOST, "localhost")
             .header(header::AUTHORIZATION, format!("Bearer {}", self.token));
-        if let Some(seq) = call.last_event_id {
-            request = request.header("last-event-id", seq);
+        for (name, value) in headers {
+            request = request.header(name, value);
         }
         let body = match call.body {
             Some(body) => {

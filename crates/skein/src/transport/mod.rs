@@ -6,7 +6,7 @@ mod problem;
 mod sse;
 mod target;
 
-use ::http::{Method, StatusCode};
+use ::http::{HeaderName, Method, StatusCode, header};
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
 use serde_json::Value;
@@ -17,8 +17,9 @@ use crate::{
     home::{Holder, LockState, Locked},
 };
 use http::Http;
-pub(crate) use http::is_ready;
+pub(crate) use http::{is_ready, never_arrived};
 use in_process::InProcess;
+pub(crate) use problem::Refusal;
 pub(crate) use sse::{SseEvent, SseParser};
 pub(crate) use target::Target;
 
@@ -43,6 +44,17 @@ pub(crate) struct Call {
     pub(crate) body: Option<Value>,
     /// Resume a stream after this event.
     pub(crate) last_event_id: Option<u64>,
+    /// Makes it safe to send the request again.
+    pub(crate) idempotency_key: Option<String>,
+    pub(crate) wants: Wants,
+}
+
+/// In which form the answer is wanted, where there is a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Wants {
+    #[default]
+    Whole,
+    Events,
 }
 
 /// An answer whose body has not been read.
@@ -75,29 +87,34 @@ impl Client {
     pub(crate) async fn call(&self, call: Call) -> Result<Answer, Failure> {
         let reply = self.send(call).await?;
         let (status, raw) = (reply.status, reply.read().await?);
-        if !status.is_success() {
-            return Err(problem::failure(status, &raw));
+        match status.is_success() {
+            true => Answer::new(raw),
+            false => Err(Refusal::new(status, raw).failure()),
         }
-        let value = match raw.is_empty() {
-            true => Value::Null,
-            false => serde_json::from_slice(&raw).map_err(|error| {
-                Failure::new(Exit::Failed, "the answer is not JSON; is this a Skein server?")
-                    .because(error)
-            })?,
-        };
-        Ok(Answer { raw, value })
+    }
+
+    /// Reads an answer that is not JSON.
+    pub(crate) async fn bytes(&self, call: Call) -> Result<Bytes, Failure> {
+        self.stream(call).await?.read().await
     }
 
     /// Opens a stream of events.
     pub(crate) async fn stream(&self, call: Call) -> Result<Reply, Failure> {
+        self.open(call).await?.map_err(|refusal| refusal.failure())
+    }
+
+    /// The same for callers who know what to do about some refusals.
+    pub(crate) async fn open(&self, call: Call) -> Result<Result<Reply, Refusal>, Failure> {
         let reply = self.send(call).await?;
         match reply.status.is_success() {
-            true => Ok(reply),
-            false => {
-                let (status, raw) = (reply.status, reply.read().await?);
-                Err(problem::failure(status, &raw))
-            }
+            true => Ok(Ok(reply)),
+            false => Ok(Err(Refusal::new(reply.status, reply.read().await?))),
         }
+    }
+
+    /// Whether what was begun ends with this process.
+    pub(crate) fn is_in_process(&self) -> bool {
+        matches!(self.form, Form::InProcess(_))
     }
 
     /// Before a stream that was cut is taken up again: a server that was started anew is found again.
@@ -138,15 +155,51 @@ impl Client {
 
 impl Call {
     pub(crate) fn get(target: Target) -> Self {
-        Self { method: Method::GET, target, body: None, last_event_id: None }
+        Self::new(Method::GET, target, None)
     }
 
     pub(crate) fn post(target: Target, body: Value) -> Self {
-        Self { method: Method::POST, target, body: Some(body), last_event_id: None }
+        Self::new(Method::POST, target, Some(body))
     }
 
     pub(crate) fn delete(target: Target) -> Self {
-        Self { method: Method::DELETE, target, body: None, last_event_id: None }
+        Self::new(Method::DELETE, target, None)
+    }
+
+    fn new(method: Method, target: Target, body: Option<Value>) -> Self {
+        Self {
+            method,
+            target,
+            body,
+            last_event_id: None,
+            idempotency_key: None,
+            wants: Wants::Whole,
+        }
+    }
+
+    /// The headers beside those that every request has.
+    fn headers(&self) -> Vec<(HeaderName, String)> {
+        let accept = (self.wants == Wants::Events).then(|| "text/event-stream".to_owned());
+        let position = self.last_event_id.map(|seq| seq.to_string());
+        let headers = [
+            (header::ACCEPT, accept),
+            (HeaderName::from_static("last-event-id"), position),
+            (HeaderName::from_static("idempotency-key"), self.idempotency_key.clone()),
+        ];
+        headers.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+impl Answer {
+    pub(crate) fn new(raw: Bytes) -> Result<Self, Failure> {
+        let value = match raw.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&raw).map_err(|error| {
+                Failure::new(Exit::Failed, "the answer is not JSON; is this a Skein server?")
+                    .because(error)
+            })?,
+        };
+        Ok(Self { raw, value })
     }
 }
 

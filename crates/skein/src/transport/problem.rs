@@ -1,6 +1,7 @@
 //! From a refusal on the wire to a failure with an exit code.
 
 use ::http::StatusCode;
+use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::failure::{Exit, Failure};
@@ -16,7 +17,29 @@ struct Problem {
     request_id: String,
 }
 
-pub(super) fn failure(status: StatusCode, body: &[u8]) -> Failure {
+/// What the server said instead of doing what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    raw: Bytes,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, raw: Bytes) -> Self {
+        Self { status, raw }
+    }
+
+    /// The stable word for it, or nothing when this is not a problem of ours.
+    pub(crate) fn code(&self) -> String {
+        serde_json::from_slice::<Problem>(&self.raw).unwrap_or_default().code
+    }
+
+    pub(crate) fn failure(&self) -> Failure {
+        failure(self.status, &self.raw)
+    }
+}
+
+fn failure(status: StatusCode, body: &[u8]) -> Failure {
     let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
     let text = [problem.detail, problem.title].into_iter().find(|text| !text.is_empty());
     let text = text.unwrap_or_else(|| format!("the server answered {status}"));
@@ -55,7 +78,9 @@ fn hint(code: &str) -> Option<&'static str> {
             Some("SKEIN_TOKEN or the token file of the home must hold a live token")
         }
         "forbidden" => Some("use a token with a stronger role"),
-        "turn_in_progress" => Some("wait for the running turn, or cancel it"),
+        "turn_in_progress" => {
+            Some("wait for the running turn with skein turn wait, or end it with skein turn cancel")
+        }
         "draining" => Some("the server is shutting down; try again once it has restarted"),
         "storage_full" => Some("free some space on the disk of the home"),
         "host_not_allowed" => {

@@ -10,10 +10,17 @@
 mod common;
 
 mod administration;
+mod ask;
 mod config;
+mod cuts;
+mod desk;
 mod doctor;
+mod edits;
+mod git;
 mod migrate;
 mod postgres;
+mod providers;
+mod proxy;
 mod reference;
 mod serve;
 mod sessions;

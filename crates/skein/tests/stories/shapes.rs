@@ -59,6 +59,7 @@ pub(crate) fn completed_turn(instruction: &str) -> Value {
         "creationDate": "TIME",
         "openAIResponseReceivedDate": "TIME",
         "openAIChainExpiresDate": null,
+        "firstTokenDate": "TIME",
         "statusTimeStamp": "TIME",
         "status": {"id": "completed", "key": "completed", "text": "Completed"},
         "mode": "ask",

@@ -41,6 +41,7 @@ async fn a_pending_turn_has_no_answer_yet() {
         json!({
             "status": {"id": "pending", "key": "pending", "text": "Pending"},
             "openAIResponseReceivedDate": null,
+            "firstTokenDate": null,
             "agentAnswerSummary": null,
             "fullAgentAnswerUrl": null,
         }),

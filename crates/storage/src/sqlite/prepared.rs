@@ -1,7 +1,7 @@
 //! What is done to a change set before it reaches the writer, so that the writer only writes.
 
 use skein_core::{
-    model::{EventBody, MessageContent, OrgId, Scope, Timestamp, UserId},
+    model::{EventBody, MessageContent, OrgId, Scope, Timestamp, Turn, UserId},
     ports::{
         ChangeSet, Conflict, Expectation, IdempotencyRecord, NewEvent, PayloadBody, StoreError,
         Write,
@@ -76,7 +76,8 @@ impl Prepared {
                 })
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
-        let rows = writes.len() + events.len() + audit.len();
+        let written: usize = writes.iter().map(|prepared| rows_of(&prepared.write)).sum();
+        let rows = written + events.len() + audit.len();
         let bodies = writes.iter().map(|write| write.packed.as_deref());
         let data = events.iter().map(|event| event.packed.as_deref());
         let bytes = rows * ROW_BYTES + bodies.chain(data).flatten().map(<[u8]>::len).sum::<usize>();
@@ -101,15 +102,21 @@ impl Prepared {
 }
 
 fn prepare_event(event: NewEvent) -> Result<PreparedEvent, StoreError> {
-    let packed = match &event.body {
-        EventBody::TurnCreated(opened) | EventBody::TurnStarted(opened)
-            if opened.sequence_number == 0 =>
-        {
-            None
-        }
-        body => Some(pack_event(body)?),
-    };
+    let packed = if lacks_number(&event.body) { None } else { Some(pack_event(&event.body)?) };
     Ok(PreparedEvent { event, packed })
+}
+
+/// Whether the number of a new turn is to be filled in.
+fn lacks_number(body: &EventBody) -> bool {
+    match body {
+        EventBody::TurnCreated(opened) | EventBody::TurnStarted(opened) => {
+            opened.sequence_number == 0
+        }
+        EventBody::TurnCompleted(ended) | EventBody::TurnFailed(ended) => {
+            ended.sequence_number == 0
+        }
+        _ => false,
+    }
 }
 
 /// An event's data as it is stored.
@@ -127,9 +134,25 @@ fn prepare_write(write: Write) -> Result<PreparedWrite, StoreError> {
         Write::PutCheckpoint(checkpoint) => {
             Some(codec::pack_json("checkpoint", &checkpoint.state)?)
         }
+        Write::CreateTurn { turn, .. } | Write::PlanTurn(turn) => {
+            turn.plan.as_deref().map(|plan| codec::pack_json("plan", plan)).transpose()?
+        }
         _ => None,
     };
     Ok(PreparedWrite { write, packed })
+}
+
+/// About how many rows a write touches.
+fn rows_of(write: &Write) -> usize {
+    let of_turn = |turn: &Turn| {
+        let chunks = turn.plan.as_deref().map_or(0, |plan| plan.chunks.len());
+        1 + turn.request.files.len() + chunks
+    };
+    match write {
+        Write::CreateTurn { turn, .. } | Write::PlanTurn(turn) => of_turn(turn),
+        Write::AdvanceChain { items, .. } => 1 + items.len(),
+        _ => 1,
+    }
 }
 
 /// A payload that points at an event must point at a text of its own log.

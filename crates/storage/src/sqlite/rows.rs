@@ -63,6 +63,12 @@ pub(super) fn opt_key<I: Id>(id: &Option<I>) -> Option<&[u8; 16]> {
     id.as_ref().map(key)
 }
 
+/// Ids as one argument: `SELECT unhex(value) FROM json_each(?)` gives their columns' values.
+pub(super) fn key_list<I: Id>(ids: &[I]) -> String {
+    let keys: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.uuid().simple())).collect();
+    format!("[{}]", keys.join(","))
+}
+
 /// A time as its column holds it.
 pub(super) fn opt_millis(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millis)

@@ -8,6 +8,7 @@ use skein_core::{
 };
 use skein_storage::postgres::{OpenError, PostgresStore, migrate};
 use skein_testkit::{StoppedClock, TestStore, World};
+use tokio_postgres::Client;
 
 use super::server::{APP_ROLE, Server, connect};
 
@@ -74,6 +75,56 @@ async fn a_database_that_is_in_use_can_be_brought_up_to_date() {
 
     assert_eq!(before.each_ref().map(|page| page.total), [3, 1]);
     assert_eq!(lists(&database.open(2).await, &world).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_step_back_leaves_the_schema_that_was_there_before_it() {
+    let Some(server) = Server::from_environment() else { return };
+    let (taken_back, made) = (server.fresh_database().await, server.fresh_database().await);
+    migrate::down(&made.owner, 0).await.expect("the way down");
+    let (made, _driver) = connect(&made.owner).await;
+    let mut older = vec![schema(&made).await];
+    for step in migrate::MIGRATIONS {
+        made.batch_execute(step.up).await.expect(step.name);
+        older.push(schema(&made).await);
+    }
+
+    for (before, older) in older.iter().enumerate().rev() {
+        let before = u32::try_from(before).expect("a version");
+        migrate::down(&taken_back.owner, before).await.expect("the way down");
+        let (client, _driver) = connect(&taken_back.owner).await;
+
+        assert_eq!(&schema(&client).await, older, "back to {before}");
+    }
+}
+
+/// Columns, constraints, indexes, policies, triggers and functions.
+async fn schema(client: &Client) -> Vec<String> {
+    let rows = client
+        .query(
+            "SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default)
+             FROM information_schema.columns WHERE table_schema = 'public'
+             UNION ALL
+             SELECT concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(oid))
+             FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+             UNION ALL
+             SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+             UNION ALL
+             SELECT concat_ws(' ', tablename, policyname, roles, cmd, qual, with_check)
+             FROM pg_policies WHERE schemaname = 'public'
+             UNION ALL
+             SELECT concat_ws(' ', relname, relrowsecurity, relforcerowsecurity)
+             FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+             UNION ALL
+             SELECT pg_get_triggerdef(t.oid) FROM pg_trigger t WHERE NOT t.tgisinternal
+             UNION ALL
+             SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+             ORDER BY 1",
+            &[],
+        )
+        .await
+        .expect("the schema");
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 /// All sessions, and those that the member sees.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 use skein_core::{
     model::{
-        Event, EventBody, FailureCode, Interface, Message, MessageCompleted, MessageContent, Mode,
-        PlanStep, PlanUpdated, Role, Seq, SessionChange, SessionStateName, TextDelta, ToolChange,
-        TurnEnded, TurnOpened, Usage,
+        ChainDecision, ContextPlanned, Event, EventBody, FailureCode, Interface, Message,
+        MessageCompleted, MessageContent, Mode, PlanStep, PlanUpdated, Role, Seq, SessionChange,
+        SessionStateName, TextDelta, ToolChange, TurnEnded, TurnOpened, Usage,
     },
     ports::{ChangeSet, Clock, EventLimit, MessagePage, MessageRange, NewEvent, Storage},
 };
@@ -329,6 +329,13 @@ fn every_body(world: &World) -> Vec<EventBody> {
         EventBody::SessionFailed(change),
         EventBody::TurnCreated(opened.clone()),
         EventBody::TurnStarted(opened),
+        EventBody::ContextPlanned(ContextPlanned {
+            chain: ChainDecision::Continue,
+            bytes_sent: u64::from(u32::MAX) * 8,
+            bytes_saved: 0,
+            files: 2,
+            chunks: 3,
+        }),
         delta(world, "one 🧶"),
         message(Role::User, MessageContent::user_text("hello")),
         message(

@@ -2,10 +2,12 @@
 
 pub mod atomic;
 pub mod audit;
+pub mod chains;
 pub mod lists;
 pub mod log;
 pub mod payloads;
 pub mod people;
+pub mod plans;
 pub mod registry;
 pub mod sessions;
 pub mod system;
@@ -46,6 +48,26 @@ macro_rules! contract_tests {
                 the_newest_turn_is_shown_with_its_session
                 whoever_creates_a_turn_takes_part
             }
+            plans {
+                a_plan_is_read_back_as_it_was_with_its_chunks_in_their_order
+                turns_with_and_without_plans_are_listed_together
+                a_plan_is_made_anew_while_its_turn_is_pending
+                a_plan_of_a_finished_turn_stays_as_it_is
+                only_files_of_the_turn_can_be_decided_on
+                an_answer_keeps_its_bundle
+                a_response_that_was_noted_is_seen_by_recovery
+                a_turn_that_begins_and_fails_at_once_has_its_number_in_both_events
+                purging_a_session_removes_its_plans_its_chain_and_its_tokens
+            }
+            chains {
+                a_chain_shows_what_it_holds_of_what_was_asked_for
+                a_chain_is_seen_in_its_own_log_and_org_only
+                a_new_chain_forgets_what_the_one_before_held
+                what_a_chain_holds_is_listed_the_latest_first
+                a_chain_needs_a_log
+                tokens_are_counted_by_org_user_and_log_from_a_day_on
+                no_token_is_lost_when_many_turns_end_at_once
+            }
             log {
                 numbers_have_no_gap_under_many_writers_of_one_log
                 numbers_have_no_gap_under_many_writers_of_many_logs
@@ -80,6 +102,8 @@ macro_rules! contract_tests {
                 an_unknown_payload_is_missing
                 a_payload_is_read_through_the_sessions_of_its_log
                 a_payload_needs_a_log
+                many_bodies_come_in_the_order_in_which_they_were_asked_for
+                one_corrupt_body_of_many_is_told
             }
             lists {
                 sessions_are_listed_newest_first_with_whole_records
@@ -171,6 +195,8 @@ mod tests {
             include_str!("turns.rs"),
             include_str!("log.rs"),
             include_str!("atomic.rs"),
+            include_str!("plans.rs"),
+            include_str!("chains.rs"),
             include_str!("payloads.rs"),
             include_str!("lists.rs"),
             include_str!("people.rs"),

@@ -147,6 +147,62 @@ pub async fn a_payload_needs_a_log(store: Arc<dyn Storage>) {
     assert_eq!(meta(&world, payload.id).await, None);
 }
 
+pub async fn many_bodies_come_in_the_order_in_which_they_were_asked_for(store: Arc<dyn Storage>) {
+    let world = World::named(Arc::clone(&store), "Acme", 1).await;
+    let other = World::named(store, "Globex", 2).await;
+    let [first, last] = [&b"first"[..], b"last"].map(|body| inline(&world, Bytes::from(body)));
+    let foreign = inline(&other, Bytes::from_static(b"foreign"));
+    let parts = [Bytes::from(vec![1; PAYLOAD_PART_BYTES]), Bytes::from_static(b"rest")];
+    let in_parts = NewPayload {
+        sha256: Sha256Hash::of_parts(parts.iter().map(AsRef::as_ref)),
+        size_bytes: PAYLOAD_PART_BYTES as u64 + 4,
+        body: PayloadBody::Parts { count: 2 },
+        ..inline(&world, Bytes::new())
+    };
+    let said = NewPayload {
+        body: PayloadBody::EventText { event_index: 0 },
+        ..inline(&world, Bytes::from_static(b"said"))
+    };
+    let put_part = |(part, body): (u32, &Bytes)| Write::PutPayloadPart {
+        payload: in_parts.id,
+        part,
+        body: body.clone(),
+    };
+    let mut writes: Vec<Write> = (0..).zip(&parts).map(put_part).collect();
+    writes.extend([&first, &last, &in_parts, &said].map(|new| Write::PutPayload(new.clone())));
+    let events = vec![world.message(world.session.log, "said")];
+    world.commit(ChangeSet { writes, events, ..ChangeSet::default() }).await;
+    other.commit(writing(vec![Write::PutPayload(foreign.clone())])).await;
+
+    let unknown = world.payload_id();
+    let wanted = [last.id, unknown, in_parts.id, foreign.id, said.id, first.id, last.id];
+    let read = world.store.payload_bodies(&world.as_owner(), &wanted).await.expect("a read");
+    let none = world.store.payload_bodies(&world.as_owner(), &[]).await.expect("a read");
+
+    let expected: Vec<(PayloadId, Bytes)> = vec![
+        (last.id, Bytes::from_static(b"last")),
+        (in_parts.id, Bytes::from(parts.concat())),
+        (said.id, Bytes::from_static(b"said")),
+        (first.id, Bytes::from_static(b"first")),
+        (last.id, Bytes::from_static(b"last")),
+    ];
+    assert_eq!(read, expected);
+    assert_eq!(none, []);
+}
+
+pub async fn one_corrupt_body_of_many_is_told(store: Arc<dyn Storage>) {
+    let world = World::new(store).await;
+    let whole = inline(&world, Bytes::from_static(b"a body"));
+    let wrong = NewPayload { sha256: Sha256Hash::of(b"other"), ..whole.clone() };
+    let wrong = NewPayload { id: world.payload_id(), ..wrong };
+    let puts = [&whole, &wrong].map(|new| Write::PutPayload(new.clone()));
+    world.commit(writing(puts.to_vec())).await;
+
+    let read = world.store.payload_bodies(&world.as_owner(), &[whole.id, wrong.id]).await;
+
+    assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+}
+
 pub(super) fn inline(world: &World, body: Bytes) -> NewPayload {
     NewPayload {
         id: world.payload_id(),

@@ -229,5 +229,6 @@ fn pending(world: &World, turn: &Turn) -> PendingTurn {
         turn: turn.id,
         created_by: Scope::on_behalf_of(org, turn.created_by).user,
         started_at: turn.started_at,
+        response: None,
     }
 }

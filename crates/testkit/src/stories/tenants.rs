@@ -12,13 +12,15 @@ use skein_core::{
     ports::{
         ChangeSet, Conflict, Expectation, IdempotencyRecord, Ids, MessagePage, MessageRange,
         NewPayload, Resource, ResourceKind, SessionFilter, SessionQuery, Storage, StoreError,
-        TurnPage, Visibility, Write,
+        TurnPage, UsageSubject, Visibility, Write,
     },
 };
 
 use super::{
+    chains::{advancing, chain, file_item},
     lists::all,
     payloads::inline,
+    plans::planned,
     registry::{put_agent, put_conversation},
 };
 use crate::{
@@ -144,7 +146,9 @@ enum Shown {
 
 impl Stocked {
     async fn new(world: World) -> Self {
-        let finished = world.finish(&world.running_turn().await).await;
+        let finished = world.finish(&world.begin(planned(&world)).await).await;
+        let items = vec![file_item(&world, "secret.rs")];
+        world.commit(advancing(world.session.log, chain(&finished, 1), items)).await;
         let running = world.running_turn().await;
         let token = world.token("laptop");
         let payload = inline(&world, Bytes::from_static(b"a secret"));
@@ -223,7 +227,26 @@ impl Stocked {
         assert_eq!(found.is_some(), all, "find_token");
         let found = store.find_idempotency(scope, &self.record.key).await.expect("a read");
         assert_eq!(found.is_some(), all, "find_idempotency");
+        self.shows_chain(scope, shown).await;
         self.shows_registries(scope, shown).await;
+    }
+
+    async fn shows_chain(&self, scope: &Scope, shown: Shown) {
+        let (store, log) = (&self.world.store, self.world.session.log);
+        let all = shown == Shown::Everything;
+
+        let view = store.chain_view(scope, log, &["secret.rs".to_owned()], &[]).await;
+        let seen = view.expect("a read").map(|view| (view.held.len(), view.last_chunks.len()));
+        assert_eq!(seen, all.then_some((1, 3)), "chain_view");
+        let items = store.chain_items(scope, log, 1, 9).await.expect("a read");
+        assert_eq!(items.len(), usize::from(all), "chain_items");
+        let bodies = store.payload_bodies(scope, &[self.payload.id]).await.expect("a read");
+        assert_eq!(bodies.len(), usize::from(all), "payload_bodies");
+        let owner = UsageSubject::User(self.world.owner.id);
+        for by in [UsageSubject::Org, owner, UsageSubject::Log(log)] {
+            let used = store.tokens_used(scope, by, 0).await.expect("a read");
+            assert_eq!(used, if all { 46 } else { 0 }, "tokens_used by {by:?}");
+        }
     }
 
     /// What is asked for by name, or listed, may show the reader's own, but nothing of this org.
@@ -298,6 +321,12 @@ impl Stocked {
         let queued = mine.queued_turn(theirs);
         let into_their_log = Turn { log: theirs.log, ..mine.queued_turn(&mine.session) };
         let finished = mine.answered(&Turn { org: mine.org.id, ..self.running.clone() });
+        let replanned = Turn { org: mine.org.id, plan: None, ..self.running.clone() };
+        let noted = Write::NoteResponse {
+            turn: self.running.id,
+            response_id: "resp_stolen".to_owned(),
+            position: None,
+        };
         let token = mine.token("stolen");
         let put = |payload: &NewPayload| writing(vec![Write::PutPayload(payload.clone())]);
         let open = |session: Session| {
@@ -316,7 +345,10 @@ impl Stocked {
             ("CreateTurn", creating(&queued)),
             ("CreateTurn in a foreign log", creating(&into_their_log)),
             ("StartTurn", writing(vec![Write::StartTurn { turn: self.running.id, at }])),
+            ("PlanTurn", writing(vec![Write::PlanTurn(Box::new(replanned))])),
+            ("NoteResponse", writing(vec![noted])),
             ("FinishTurn", finishing(&finished)),
+            ("AdvanceChain", advancing(theirs.log, chain(&self.finished, 2), Vec::new())),
             ("PutPayload", put(&NewPayload { log: theirs.log, ..inline(mine, Bytes::new()) })),
             (
                 "PutCheckpoint",

@@ -332,6 +332,7 @@ fn full(world: &World) -> Turn {
         request: TurnRequest {
             mode: Mode::Edit,
             model: Some("model-1".to_owned()),
+            temperature: Some(0.3),
             previous_response_id: Some("resp_0".to_owned()),
             request_payload: Some(world.payload_id()),
             rerun_of: Some(TurnId::from_uuid(world.ids.next())),
@@ -344,6 +345,7 @@ fn full(world: &World) -> Turn {
                 file("src/a.rs", FileFate::Sent),
                 file("logo.png", FileFate::Binary),
             ],
+            inputs: Some(world.payload_id()),
             ..turn.request
         },
         warnings: vec!["a file was left out".to_owned()],

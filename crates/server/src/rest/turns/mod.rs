@@ -5,6 +5,7 @@ pub(crate) mod context;
 pub(crate) mod get;
 pub(crate) mod last;
 pub(crate) mod list;
+pub(crate) mod plan;
 pub(crate) mod rerun;
 pub(crate) mod summary;
 

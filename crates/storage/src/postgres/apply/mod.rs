@@ -1,12 +1,15 @@
 //! Applies a change set inside a transaction: locks, then checks, then writes, then the log.
 
+mod chain;
 mod event;
 mod expect;
 mod payload;
 mod people;
+mod plan;
 mod registry;
 mod session;
 mod turn;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -84,7 +87,14 @@ impl Applying<'_> {
             }
             Write::CreateTurn { session, turn } => self.create_turn(*session, turn).await,
             Write::StartTurn { turn, at } => self.start_turn(*turn, *at).await,
+            Write::PlanTurn(turn) => self.plan_turn(turn).await,
+            Write::NoteResponse { turn, response_id, position } => {
+                self.note_response(*turn, response_id, *position).await
+            }
             Write::FinishTurn(turn) => self.finish_turn(turn).await,
+            Write::AdvanceChain { log, chain, items } => {
+                self.advance_chain(*log, chain, items).await
+            }
             Write::PutPayload(payload) => self.put_payload(payload).await,
             Write::PutPayloadPart { payload, part, body } => {
                 self.put_payload_part(*payload, *part, body).await
@@ -113,8 +123,9 @@ fn logs_and_turns(changes: &ChangeSet) -> (Vec<Uuid>, Vec<Uuid>) {
         match write {
             Write::CreateTurn { turn, .. } => logs.push(turn.log),
             Write::PutPayload(payload) => logs.push(payload.log),
-            Write::StartTurn { turn, .. } => turns.push(*turn),
-            Write::FinishTurn(turn) => turns.push(turn.id),
+            Write::AdvanceChain { log, .. } => logs.push(*log),
+            Write::StartTurn { turn, .. } | Write::NoteResponse { turn, .. } => turns.push(*turn),
+            Write::PlanTurn(turn) | Write::FinishTurn(turn) => turns.push(turn.id),
             Write::CreateOrg(_)
             | Write::CreateUser(_)
             | Write::SaveUser(_)

@@ -1,6 +1,7 @@
 //! Reads, each in a short transaction that sees one org.
 
 mod audit;
+mod chain;
 mod event;
 mod payload;
 mod people;
@@ -9,6 +10,8 @@ mod session;
 mod session_list;
 mod system;
 mod turn;
+mod turn_parts;
+mod usage;
 
 use skein_core::{model::Scope, ports::StoreError};
 use tokio_postgres::Row;

@@ -1,5 +1,7 @@
 //! Payloads, put together and checked against their hash.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use skein_core::{
@@ -8,6 +10,8 @@ use skein_core::{
     },
     ports::{Conflict, PayloadReads, StoreError},
 };
+use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::super::{PostgresStore, connection::Transaction, error::Fault, rows::Columns};
 use crate::codec;
@@ -40,30 +44,23 @@ impl PayloadReads for PostgresStore {
     }
 
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError> {
+        let found = self.payload_bodies(scope, &[payload]).await?.pop();
+        Ok(found.map(|(_, body)| body).ok_or(Conflict::Missing("payload"))?)
+    }
+
+    async fn payload_bodies(
+        &self,
+        scope: &Scope,
+        payloads: &[PayloadId],
+    ) -> Result<Vec<(PayloadId, Bytes)>, StoreError> {
+        if payloads.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut client = self.client().await?;
         let transaction = Transaction::reading(&mut client, scope).await?;
-        let row = transaction
-            .query_opt(
-                "SELECT p.sha256, p.location, p.body, p.part_count, e.type, e.data
-                 FROM payloads p
-                 LEFT JOIN events e ON e.org_id = p.org_id AND e.log_id = p.log_id AND e.seq = p.event_seq
-                 WHERE p.org_id = $1 AND p.id = $2",
-                &[scope.org.as_uuid(), payload.as_uuid()],
-            )
-            .await?
-            .ok_or(Conflict::Missing("payload"))?;
-        let row = Columns::new("payload", &row);
-        let location: String = row.get("location")?;
-        let body = match location.as_str() {
-            "db" => Bytes::from(row.bytes("body")?.into_owned()),
-            "parts" => parts(&transaction, scope, payload, row.small("part_count")?).await?,
-            "event" => event_text(&row)?,
-            unknown => return Err(row.corrupt(format!("its place {unknown:?} is unknown")).into()),
-        };
-        if Sha256Hash::of(&body) != row.hash("sha256")? {
-            return Err(row.corrupt("its SHA-256 does not match").into());
-        }
-        Ok(body)
+        let found = bodies(&transaction, scope, payloads).await?;
+        let body = |id: &PayloadId| found.get(id.as_uuid()).map(|body| (*id, body.clone()));
+        Ok(payloads.iter().filter_map(body).collect())
     }
 
     async fn payload_readers(
@@ -93,30 +90,79 @@ impl PayloadReads for PostgresStore {
     }
 }
 
+/// Those that are there, whole and checked.
+async fn bodies(
+    transaction: &Transaction<'_>,
+    scope: &Scope,
+    ids: &[PayloadId],
+) -> Result<HashMap<Uuid, Bytes>, Fault> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| *id.as_uuid()).collect();
+    let rows = transaction
+        .query(
+            "SELECT p.id, p.sha256, p.location, p.body, p.part_count, e.type, e.data
+             FROM payloads p
+             LEFT JOIN events e ON e.org_id = p.org_id AND e.log_id = p.log_id AND e.seq = p.event_seq
+             WHERE p.org_id = $1 AND p.id = ANY ($2)",
+            &[scope.org.as_uuid(), &ids],
+        )
+        .await?;
+    let mut parts = parts(transaction, scope, &rows).await?;
+    rows.iter()
+        .map(|row| {
+            let row = Columns::new("payload", row);
+            let (id, location): (Uuid, String) = (row.get("id")?, row.get("location")?);
+            let body = match location.as_str() {
+                "db" => Bytes::from(row.bytes("body")?.into_owned()),
+                "parts" => joined(&row, parts.remove(&id).unwrap_or_default())?,
+                "event" => event_text(&row)?,
+                unknown => return Err(row.corrupt(format!("its place {unknown:?} is unknown"))),
+            };
+            if Sha256Hash::of(&body) != row.hash("sha256")? {
+                return Err(row.corrupt("its SHA-256 does not match"));
+            }
+            Ok((id, body))
+        })
+        .collect()
+}
+
+/// The parts of those payloads that have any, by payload.
 async fn parts(
     transaction: &Transaction<'_>,
     scope: &Scope,
-    payload: PayloadId,
-    count: u32,
-) -> Result<Bytes, Fault> {
+    payloads: &[Row],
+) -> Result<HashMap<Uuid, Vec<Vec<u8>>>, Fault> {
+    let mut in_parts: Vec<Uuid> = Vec::new();
+    for row in payloads {
+        let row = Columns::new("payload", row);
+        if row.get::<String>("location")? == "parts" {
+            in_parts.push(row.get("id")?);
+        }
+    }
+    let mut parts: HashMap<Uuid, Vec<Vec<u8>>> = HashMap::new();
+    if in_parts.is_empty() {
+        return Ok(parts);
+    }
     let rows = transaction
         .query(
-            "SELECT body FROM payload_parts WHERE org_id = $1 AND payload_id = $2 ORDER BY part",
-            &[scope.org.as_uuid(), payload.as_uuid()],
+            "SELECT payload_id, body FROM payload_parts
+             WHERE org_id = $1 AND payload_id = ANY ($2) ORDER BY payload_id, part",
+            &[scope.org.as_uuid(), &in_parts],
         )
         .await?;
-    if rows.len() != usize::try_from(count).unwrap_or(usize::MAX) {
-        return Err(StoreError::Corrupt {
-            entity: "payload",
-            reason: format!("it has {} parts of {count}", rows.len()),
-        }
-        .into());
-    }
-    let mut body = Vec::new();
     for row in &rows {
-        body.extend_from_slice(&Columns::new("payload part", row).bytes("body")?);
+        let row = Columns::new("payload part", row);
+        let body = row.bytes("body")?.into_owned();
+        parts.entry(row.get("payload_id")?).or_default().push(body);
     }
-    Ok(Bytes::from(body))
+    Ok(parts)
+}
+
+fn joined(row: &Columns<'_>, parts: Vec<Vec<u8>>) -> Result<Bytes, Fault> {
+    let count = row.small("part_count")?;
+    if parts.len() != usize::try_from(count).unwrap_or(usize::MAX) {
+        return Err(row.corrupt(format!("it has {} parts of {count}", parts.len())));
+    }
+    Ok(Bytes::from(parts.concat()))
 }
 
 /// The text that the log keeps anyway.

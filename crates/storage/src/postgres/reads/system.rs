@@ -80,6 +80,9 @@ impl SystemStore for PostgresStore {
                     turn: row.id("turn_id", TurnId::from_uuid)?,
                     created_by: row.id("created_by", UserId::from_uuid)?,
                     started_at: row.opt_time("started_at")?,
+                    response: row
+                        .get::<Option<String>>("response_id")?
+                        .zip(Some(row.opt_counter("provider_seq")?)),
                 })
             })
             .collect();

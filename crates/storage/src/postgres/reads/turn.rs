@@ -1,23 +1,22 @@
 //! Turns, through the session that reads them.
 
-use std::collections::HashMap;
-
 use async_trait::async_trait;
 use skein_core::{
     model::{
         Answer, Failure, LogId, OrgId, PayloadId, Response, Scope, SessionId, TicketId, Turn,
-        TurnFile, TurnId, TurnRequest, TurnState, TurnStatus, Usage, UserId,
+        TurnId, TurnRequest, TurnState, TurnStatus, Usage, UserId,
     },
     ports::{StoreError, TurnPage, TurnReads, TurnRecord},
 };
-use tokio_postgres::Row;
-use uuid::Uuid;
 
-use super::super::{
-    PostgresStore,
-    connection::{Params, Transaction},
-    error::Fault,
-    rows::{Columns, small},
+use super::{
+    super::{
+        PostgresStore,
+        connection::{Params, Transaction},
+        error::Fault,
+        rows::{Columns, small},
+    },
+    turn_parts::Parts,
 };
 
 /// The turns that a session reads; $1 is the org, $2 the session.
@@ -109,58 +108,19 @@ impl PostgresStore {
         let mut client = self.client().await?;
         let transaction = Transaction::reading(&mut client, scope).await?;
         let rows = transaction.query(sql, params).await?;
-        let mut files = files(&transaction, scope, &rows).await?;
+        let mut parts = Parts::of(&transaction, scope.org.as_uuid(), &rows).await?;
         rows.iter()
             .map(|row| {
                 let row = Columns::new("turn", row);
                 let mut turn = turn(&row)?;
-                turn.request.files = files.remove(turn.id.as_uuid()).unwrap_or_default();
+                parts.complete(&mut turn, &row)?;
                 Ok(TurnRecord { turn, created_by_name: row.get("created_by_name")? })
             })
             .collect()
     }
 }
 
-/// The active files of those turns that have any, by turn.
-async fn files(
-    transaction: &Transaction<'_>,
-    scope: &Scope,
-    turns: &[Row],
-) -> Result<HashMap<Uuid, Vec<TurnFile>>, Fault> {
-    let mut with_files: Vec<Uuid> = Vec::new();
-    for row in turns {
-        let row = Columns::new("turn", row);
-        if row.small("file_count")? > 0 {
-            with_files.push(row.get("id")?);
-        }
-    }
-    let mut files: HashMap<Uuid, Vec<TurnFile>> = HashMap::new();
-    if with_files.is_empty() {
-        return Ok(files);
-    }
-    let rows = transaction
-        .query(
-            "SELECT * FROM turn_files WHERE org_id = $1 AND turn_id = ANY ($2) ORDER BY turn_id, ord",
-            &[scope.org.as_uuid(), &with_files],
-        )
-        .await?;
-    for row in &rows {
-        let row = Columns::new("file of a turn", row);
-        files.entry(row.get("turn_id")?).or_default().push(TurnFile {
-            path: row.get("path")?,
-            sha256: row.hash("sha256")?,
-            size_bytes: row.counter("size")?,
-            is_touched: row.get("touched")?,
-            is_open: row.get("open")?,
-            is_named: row.get("named")?,
-            fate: row.word("fate")?,
-            reason: row.get("reason")?,
-        });
-    }
-    Ok(files)
-}
-
-/// The turn without its files.
+/// The turn without its parts.
 fn turn(row: &Columns<'_>) -> Result<Turn, Fault> {
     Ok(Turn {
         id: row.id("id", TurnId::from_uuid)?,
@@ -173,6 +133,7 @@ fn turn(row: &Columns<'_>) -> Result<Turn, Fault> {
         started_at: row.opt_time("started_at")?,
         dispatched_at: row.opt_time("dispatched_at")?,
         request: request(row)?,
+        plan: None,
         warnings: row.list("warnings")?,
         state: state(row)?,
     })
@@ -185,6 +146,7 @@ fn request(row: &Columns<'_>) -> Result<TurnRequest, Fault> {
         instruction_summary: row.get("instruction_summary")?,
         instruction: row.id("instruction_payload", PayloadId::from_uuid)?,
         model: row.get("model")?,
+        temperature: row.get("temperature")?,
         previous_response_id: row.get("previous_response_id")?,
         request_payload: row.opt_id("request_payload", PayloadId::from_uuid)?,
         rerun_of: row.opt_id("rerun_of", TurnId::from_uuid)?,
@@ -193,6 +155,7 @@ fn request(row: &Columns<'_>) -> Result<TurnRequest, Fault> {
         language: row.get("language")?,
         scope_paths: row.list("rag_scope")?,
         files: Vec::new(),
+        inputs: row.opt_id("inputs_payload", PayloadId::from_uuid)?,
     })
 }
 
@@ -203,6 +166,7 @@ fn state(row: &Columns<'_>) -> Result<TurnState, Fault> {
             at: row.time("finished_at")?,
             summary: row.get("answer_summary")?,
             text: row.id("answer_payload", PayloadId::from_uuid)?,
+            bundle: row.opt_id("bundle_payload", PayloadId::from_uuid)?,
             response: response(row)?,
         }),
         TurnStatus::Failed => TurnState::Failed(Failure {
@@ -218,6 +182,7 @@ fn response(row: &Columns<'_>) -> Result<Response, Fault> {
     let counted = row.opt_counter("input_tokens")?.zip(row.opt_counter("output_tokens")?);
     Ok(Response {
         id: row.get("response_id")?,
+        first_token_at: row.opt_time("first_token_at")?,
         received_at: row.opt_time("received_at")?,
         chain_expires_at: row.opt_time("chain_expires_at")?,
         payload: row.opt_id("response_payload", PayloadId::from_uuid)?,

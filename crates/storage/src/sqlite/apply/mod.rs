@@ -1,13 +1,16 @@
 //! Where a change set becomes rows. Runs on the writer, inside a savepoint.
 
+mod chain;
 mod event;
 mod expect;
 mod payload;
 mod people;
+mod plan;
 mod purge;
 mod registry;
 mod session;
 mod turn;
+mod usage;
 
 use rusqlite::{Connection, params};
 use skein_core::{
@@ -86,12 +89,17 @@ fn apply_write(
             session::set_ticket_status(target, *ticket, *status)
         }
         Write::CreateTurn { session, turn } => {
-            let number = turn::create(target, *session, turn)?;
+            let number = turn::create(target, *session, turn, packed)?;
             applied.turns.push((turn.id, number));
             Ok(())
         }
         Write::StartTurn { turn, at } => turn::start(target, *turn, *at),
+        Write::PlanTurn(turn) => plan::replace(target, turn, packed),
+        Write::NoteResponse { turn, response_id, position } => {
+            turn::note_response(target, *turn, response_id, *position)
+        }
         Write::FinishTurn(turn) => turn::finish(target, turn),
+        Write::AdvanceChain { log, chain, items } => chain::advance(target, *log, chain, items),
         Write::PutPayload(payload) => payload::put(target, payload, packed),
         Write::PutPayloadPart { payload, part, .. } => {
             payload::put_part(target, (*payload, *part), packed, changes.now)

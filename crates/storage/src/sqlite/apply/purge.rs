@@ -18,14 +18,15 @@ const OF_SESSION: [&str; 6] = [
     "DELETE FROM sessions WHERE org_id = ?1 AND id = ?2",
 ];
 
-/// The log first: only then may its events go, and then they must.
-const OF_LOG: [&str; 5] = [
+/// The log first: only then may its events go, and then they must. Chains go with their log, plans with their turns.
+const OF_LOG: [&str; 6] = [
     "DELETE FROM logs WHERE org_id = ?1 AND id = ?2",
     "DELETE FROM events WHERE org_id = ?1 AND log_id = ?2",
     "DELETE FROM turns WHERE org_id = ?1 AND log_id = ?2",
     "DELETE FROM payload_parts WHERE org_id = ?1 AND payload_id IN (
          SELECT id FROM payloads WHERE org_id = ?1 AND log_id = ?2 AND location = 'parts')",
     "DELETE FROM payloads WHERE org_id = ?1 AND log_id = ?2",
+    "DELETE FROM token_usage WHERE org_id = ?1 AND subject_kind = 'log' AND subject_id = ?2",
 ];
 
 /// A log lives while any session reads it, so the forks of a purged session stay whole.

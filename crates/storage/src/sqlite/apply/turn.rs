@@ -2,24 +2,32 @@
 
 use rusqlite::{OptionalExtension, params};
 use skein_core::{
-    model::{AccessVia, Response, SessionId, Timestamp, Turn, TurnFile, TurnId, TurnState},
+    model::{
+        AccessVia, LogId, Response, SessionId, Timestamp, Turn, TurnFile, TurnId, TurnState, UserId,
+    },
     ports::Conflict,
 };
 
 use super::{
     super::{
         error::{Fault, OrConflict},
-        rows::{int, key, opt_key, opt_millis, pack_list},
+        rows::{Columns, int, key, opt_key, opt_millis, pack_list},
     },
     Target,
     expect::{TurnProgress, turn_progress},
+    plan, usage,
 };
 
 /// The columns of the index that lets one turn of a log run at a time.
 const RUNNING: &str = "turns.log_id";
 
-/// Returns the number that the turn got.
-pub(super) fn create(target: &Target<'_>, session: SessionId, turn: &Turn) -> Result<u32, Fault> {
+/// Returns the number that the turn got. `packed` is its plan, if it has one.
+pub(super) fn create(
+    target: &Target<'_>,
+    session: SessionId,
+    turn: &Turn,
+    packed: &[u8],
+) -> Result<u32, Fault> {
     take_part(target, session, turn)?;
     let number: Option<u32> = target
         .connection
@@ -44,6 +52,7 @@ pub(super) fn create(target: &Target<'_>, session: SessionId, turn: &Turn) -> Re
     for (ord, file) in (0_u32..).zip(&turn.request.files) {
         insert_file(target, turn.id, ord, file)?;
     }
+    plan::insert(target, turn, packed)?;
     Ok(number)
 }
 
@@ -84,7 +93,7 @@ fn take_part(target: &Target<'_>, session: SessionId, turn: &Turn) -> Result<(),
 }
 
 fn insert(target: &Target<'_>, turn: &Turn, number: u32) -> Result<(), Fault> {
-    let request = &turn.request;
+    let (request, counts) = (&turn.request, plan::Counts::of(turn));
     target
         .connection
         .prepare_cached(
@@ -92,9 +101,10 @@ fn insert(target: &Target<'_>, turn: &Turn, number: u32) -> Result<(), Fault> {
                  org_id, id, log_id, number, created_by, ticket_id, status, mode, queued_at,
                  started_at, dispatched_at, conversation_id, previous_response_id, model, rerun_of,
                  workspace_id, repo, language, rag_scope, instruction_payload, request_payload,
-                 file_count, warnings, instruction_summary)
+                 file_count, warnings, instruction_summary, temperature, inputs_payload,
+                 chunk_count, bytes_sent, bytes_saved)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-                 ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)",
+                 ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
         )?
         .execute(params![
             key(&target.org),
@@ -120,6 +130,11 @@ fn insert(target: &Target<'_>, turn: &Turn, number: u32) -> Result<(), Fault> {
             int(request.files.len() as u64),
             pack_list("turn", &turn.warnings)?,
             request.instruction_summary,
+            request.temperature,
+            opt_key(&request.inputs),
+            counts.chunks,
+            counts.bytes_sent,
+            counts.bytes_saved,
         ])
         .or_taken(RUNNING, Conflict::TurnRunning)
         .or_exists("turn")?;
@@ -170,12 +185,33 @@ pub(super) fn start(target: &Target<'_>, turn: TurnId, at: Timestamp) -> Result<
     }
 }
 
+pub(super) fn note_response(
+    target: &Target<'_>,
+    turn: TurnId,
+    response_id: &str,
+    position: Option<u64>,
+) -> Result<(), Fault> {
+    let rows = target
+        .connection
+        .prepare_cached(
+            "UPDATE turns SET response_id = ?3, provider_seq = ?4
+             WHERE org_id = ?1 AND id = ?2 AND status = 'pending'",
+        )?
+        .execute(params![key(&target.org), key(&turn), response_id, position.map(int)])?;
+    if rows == 0 {
+        turn_progress(target, turn)?;
+        return Err(Conflict::TurnFinished(turn).into());
+    }
+    Ok(())
+}
+
 /// The columns of an outcome.
 #[derive(Default)]
 struct Outcome<'a> {
     response: Option<&'a Response>,
     summary: Option<&'a str>,
     text: Option<&'a [u8; 16]>,
+    bundle: Option<&'a [u8; 16]>,
     code: Option<&'static str>,
     errors: &'a [String],
 }
@@ -188,6 +224,7 @@ impl<'a> Outcome<'a> {
                 response: Some(&answer.response),
                 summary: Some(&answer.summary),
                 text: Some(key(&answer.text)),
+                bundle: opt_key(&answer.bundle),
                 ..Self::default()
             },
             TurnState::Failed(failure) => Self {
@@ -203,38 +240,7 @@ impl<'a> Outcome<'a> {
 pub(super) fn finish(target: &Target<'_>, turn: &Turn) -> Result<(), Fault> {
     let outcome = Outcome::of(&turn.state);
     let response = outcome.response.ok_or(Conflict::Missing("outcome"))?;
-    let log: Option<[u8; 16]> = target
-        .connection
-        .prepare_cached(
-            "UPDATE turns SET
-                 status = ?3, finished_at = ?4, warnings = ?5, answer_summary = ?6,
-                 answer_payload = ?7, error_code = ?8, errors = ?9, response_id = ?10,
-                 received_at = ?11, chain_expires_at = ?12, response_payload = ?13,
-                 input_tokens = ?14, output_tokens = ?15
-             WHERE org_id = ?1 AND id = ?2 AND status = 'pending' RETURNING log_id",
-        )?
-        .query_row(
-            params![
-                key(&target.org),
-                key(&turn.id),
-                turn.state.status().as_str(),
-                turn.status_at().as_millis(),
-                pack_list("turn", &turn.warnings)?,
-                outcome.summary,
-                outcome.text,
-                outcome.code,
-                pack_list("turn", outcome.errors)?,
-                response.id,
-                opt_millis(response.received_at),
-                opt_millis(response.chain_expires_at),
-                opt_key(&response.payload),
-                response.usage.map(|usage| int(usage.input_tokens)),
-                response.usage.map(|usage| int(usage.output_tokens)),
-            ],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let Some(log) = log else {
+    let Some((log, user)) = end(target, turn, &outcome, response)? else {
         turn_progress(target, turn.id)?;
         return Err(Conflict::TurnFinished(turn.id).into());
     };
@@ -246,10 +252,52 @@ pub(super) fn finish(target: &Target<'_>, turn: &Turn) -> Result<(), Fault> {
         )?
         .execute(params![
             key(&target.org),
-            log,
+            key(&log),
             key(&turn.id),
             turn.state.status().as_str(),
             turn.status_at().as_millis(),
         ])?;
-    Ok(())
+    match response.usage {
+        Some(used) => usage::add(target, (user, log), used, turn.status_at()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the turn's log and creator as they are stored, or nothing if it was not pending.
+fn end(
+    target: &Target<'_>,
+    turn: &Turn,
+    outcome: &Outcome<'_>,
+    response: &Response,
+) -> Result<Option<(LogId, UserId)>, Fault> {
+    let mut statement = target.connection.prepare_cached(
+        "UPDATE turns SET
+             status = ?3, finished_at = ?4, warnings = ?5, answer_summary = ?6, answer_payload = ?7,
+             bundle_payload = ?8, error_code = ?9, errors = ?10, response_id = ?11,
+             first_token_at = ?12, received_at = ?13, chain_expires_at = ?14, response_payload = ?15,
+             input_tokens = ?16, output_tokens = ?17
+         WHERE org_id = ?1 AND id = ?2 AND status = 'pending' RETURNING log_id, created_by",
+    )?;
+    let mut rows = statement.query(params![
+        key(&target.org),
+        key(&turn.id),
+        turn.state.status().as_str(),
+        turn.status_at().as_millis(),
+        pack_list("turn", &turn.warnings)?,
+        outcome.summary,
+        outcome.text,
+        outcome.bundle,
+        outcome.code,
+        pack_list("turn", outcome.errors)?,
+        response.id,
+        opt_millis(response.first_token_at),
+        opt_millis(response.received_at),
+        opt_millis(response.chain_expires_at),
+        opt_key(&response.payload),
+        response.usage.map(|usage| int(usage.input_tokens)),
+        response.usage.map(|usage| int(usage.output_tokens)),
+    ])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let mut columns = Columns::new("turn", row);
+    Ok(Some((columns.id()?, columns.id()?)))
 }

@@ -1,6 +1,7 @@
 //! The read ports. Each read is short, runs on one of the reader threads and sees one org only.
 
 mod audit;
+mod chain;
 mod event;
 mod payload;
 mod people;
@@ -10,3 +11,5 @@ mod session;
 mod session_list;
 mod system;
 mod turn;
+mod turn_parts;
+mod usage;

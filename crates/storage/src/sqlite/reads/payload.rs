@@ -1,5 +1,7 @@
 //! Payloads, whole and checked.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -13,7 +15,7 @@ use skein_core::{
 use super::super::{
     SqliteStore,
     error::Fault,
-    rows::{Columns, key},
+    rows::{Columns, key, key_list},
 };
 use crate::codec;
 
@@ -29,15 +31,25 @@ impl PayloadReads for SqliteStore {
     }
 
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError> {
-        let org = scope.org;
+        let found = self.payload_bodies(scope, &[payload]).await?.pop();
+        Ok(found.map(|(_, body)| body).ok_or(Conflict::Missing("payload"))?)
+    }
+
+    async fn payload_bodies(
+        &self,
+        scope: &Scope,
+        payloads: &[PayloadId],
+    ) -> Result<Vec<(PayloadId, Bytes)>, StoreError> {
+        if payloads.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (org, ids) = (scope.org, payloads.to_vec());
         self.readers
             .read(move |connection| {
-                let meta = find(connection, org, payload)?.ok_or(Conflict::Missing("payload"))?;
-                let body = body(connection, org, payload)?;
-                if body.len() as u64 != meta.size_bytes || Sha256Hash::of(&body) != meta.sha256 {
-                    return Err(corrupt("its body does not match its SHA-256").into());
-                }
-                Ok(Bytes::from(body))
+                let _snapshot = connection.unchecked_transaction()?;
+                let found = bodies(connection, org, &ids)?;
+                let body = |id: PayloadId| found.get(&id).map(|body| (id, body.clone()));
+                Ok(ids.into_iter().filter_map(body).collect())
             })
             .await
     }
@@ -92,51 +104,100 @@ fn find(
         .transpose()
 }
 
-fn body(connection: &Connection, org: OrgId, payload: PayloadId) -> Result<Vec<u8>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT location, part_count, body, log_id, event_seq FROM payloads
-         WHERE org_id = ?1 AND id = ?2",
-    )?;
-    let mut rows = statement.query(params![key(&org), key(&payload)])?;
-    let row = rows.next()?.ok_or(Conflict::Missing("payload"))?;
-    let mut columns = Columns::new("payload", row);
-    let location: String = columns.get()?;
-    let part_count: Option<u32> = columns.get()?;
-    match location.as_str() {
-        "db" => Ok(columns.bytes()?.into_owned()),
-        "parts" => parts(connection, org, payload, part_count.unwrap_or(0)),
-        "event" => {
-            let _: Option<Vec<u8>> = columns.get()?;
-            event_text(connection, columns.get()?, columns.get()?)
-        }
-        other => Err(columns.corrupt(format!("its location {other:?} is unknown"))),
-    }
+/// A payload's row: its body, or where it is.
+struct Stored {
+    sha256: Sha256Hash,
+    size_bytes: u64,
+    body: Body,
 }
 
+enum Body {
+    Whole(Vec<u8>),
+    Parts,
+}
+
+/// Those that are there, whole and checked.
+fn bodies(
+    connection: &Connection,
+    org: OrgId,
+    ids: &[PayloadId],
+) -> Result<HashMap<PayloadId, Bytes>, Fault> {
+    let stored = stored(connection, org, ids)?;
+    let in_parts =
+        |(id, stored): &(PayloadId, Stored)| matches!(stored.body, Body::Parts).then_some(*id);
+    let in_parts: Vec<PayloadId> = stored.iter().filter_map(in_parts).collect();
+    let mut parts =
+        if in_parts.is_empty() { HashMap::new() } else { parts(connection, org, &in_parts)? };
+    stored
+        .into_iter()
+        .map(|(id, stored)| {
+            let body = match stored.body {
+                Body::Whole(body) => body,
+                Body::Parts => parts.remove(&id).unwrap_or_default(),
+            };
+            if body.len() as u64 != stored.size_bytes || Sha256Hash::of(&body) != stored.sha256 {
+                return Err(corrupt("its body does not match its SHA-256").into());
+            }
+            Ok((id, Bytes::from(body)))
+        })
+        .collect()
+}
+
+fn stored(
+    connection: &Connection,
+    org: OrgId,
+    ids: &[PayloadId],
+) -> Result<Vec<(PayloadId, Stored)>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT p.id, p.sha256, p.size, p.location, p.body, e.type, e.data FROM payloads p
+         LEFT JOIN events e ON e.log_id = p.log_id AND e.seq = p.event_seq
+         WHERE p.org_id = ?1 AND p.id IN (SELECT unhex(value) FROM json_each(?2))",
+    )?;
+    let mut rows = statement.query(params![key(&org), key_list(ids)])?;
+    let mut found = Vec::with_capacity(ids.len());
+    while let Some(row) = rows.next()? {
+        let mut columns = Columns::new("payload", row);
+        let (id, sha256, size_bytes) = (columns.id()?, columns.hash()?, columns.counter()?);
+        let location: String = columns.get()?;
+        let body = match location.as_str() {
+            "db" => Body::Whole(columns.bytes()?.into_owned()),
+            "parts" => Body::Parts,
+            "event" => {
+                let _: Option<Vec<u8>> = columns.get()?;
+                Body::Whole(event_text(columns.get()?, columns.get()?)?)
+            }
+            other => return Err(columns.corrupt(format!("its location {other:?} is unknown"))),
+        };
+        found.push((id, Stored { sha256, size_bytes, body }));
+    }
+    Ok(found)
+}
+
+/// The parts that the payloads name, put together.
 fn parts(
     connection: &Connection,
     org: OrgId,
-    payload: PayloadId,
-    count: u32,
-) -> Result<Vec<u8>, Fault> {
+    ids: &[PayloadId],
+) -> Result<HashMap<PayloadId, Vec<u8>>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT body FROM payload_parts
-         WHERE org_id = ?1 AND payload_id = ?2 AND part < ?3 ORDER BY part",
+        "SELECT q.payload_id, q.body FROM payloads p
+         JOIN payload_parts q ON q.org_id = p.org_id AND q.payload_id = p.id AND q.part < p.part_count
+         WHERE p.org_id = ?1 AND p.id IN (SELECT unhex(value) FROM json_each(?2))
+         ORDER BY q.payload_id, q.part",
     )?;
-    let mut rows = statement.query(params![key(&org), key(&payload), count])?;
-    let mut body = Vec::new();
+    let mut rows = statement.query(params![key(&org), key_list(ids)])?;
+    let mut bodies: HashMap<PayloadId, Vec<u8>> = HashMap::new();
     while let Some(row) = rows.next()? {
-        body.extend_from_slice(&Columns::new("payload", row).bytes()?);
+        let mut columns = Columns::new("payload", row);
+        bodies.entry(columns.id()?).or_default().extend_from_slice(&columns.bytes()?);
     }
-    Ok(body)
+    Ok(bodies)
 }
 
-fn event_text(connection: &Connection, log: [u8; 16], seq: i64) -> Result<Vec<u8>, Fault> {
-    let (name, stored): (String, Vec<u8>) = connection
-        .prepare_cached("SELECT type, data FROM events WHERE log_id = ?1 AND seq = ?2")?
-        .query_row(params![log, seq], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?
-        .ok_or_else(|| corrupt("the event with its text is missing"))?;
+/// The text that the log keeps anyway.
+fn event_text(name: Option<String>, stored: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
+    let (name, stored) =
+        name.zip(stored).ok_or_else(|| corrupt("the event with its text is missing"))?;
     let data = codec::unpack("payload", &stored)?;
     match EventBody::decode(&name, &data) {
         Ok(EventBody::MessageCompleted(message)) => match message.content {

@@ -138,7 +138,8 @@ fn list_pending(
     limit: u32,
 ) -> Result<Vec<PendingTurn>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT t.org_id, s.id, t.id, t.created_by, t.started_at FROM turns t
+        "SELECT t.org_id, s.id, t.id, t.created_by, t.started_at, t.response_id, t.provider_seq
+         FROM turns t
          JOIN sessions s ON s.org_id = t.org_id AND s.log_id = t.log_id
          WHERE t.status = 'pending' AND t.id > coalesce(?1, x'') ORDER BY t.id LIMIT ?2",
     )?;
@@ -152,9 +153,15 @@ fn list_pending(
             turn: columns.id()?,
             created_by: columns.id()?,
             started_at: columns.opt_time()?,
+            response: noted_response(&mut columns)?,
         });
     }
     Ok(turns)
+}
+
+fn noted_response(columns: &mut Columns<'_, '_>) -> Result<Option<(String, Option<u64>)>, Fault> {
+    let (id, position) = (columns.get::<Option<String>>()?, columns.get::<Option<i64>>()?);
+    Ok(id.map(|id| (id, position.map(i64::unsigned_abs))))
 }
 
 /// A name keeps the id it first got; another specification is the next version.

@@ -121,6 +121,7 @@ async fn a_purged_parent_leaves_its_forks_whole_and_the_last_reader_takes_the_lo
         "SELECT count(*) FROM events",
         "SELECT count(*) FROM turns",
         "SELECT count(*) FROM payloads",
+        "SELECT count(*) FROM token_usage WHERE subject_kind = 'log'",
     ] {
         assert_eq!(home.number(empty).await, 0, "{empty}");
     }

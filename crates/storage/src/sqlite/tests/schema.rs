@@ -33,24 +33,51 @@ fn the_schema_goes_up_and_down_and_up_again() {
     let path = directory.path().join("skein.db");
     let clock = StoppedClock::at(Timestamp::from_millis(5));
     let status = |applied_at| {
-        [(1, "0001_init"), (2, "0002_tenants")].map(|(version, name)| MigrationStatus {
-            version,
-            name: name.to_owned(),
-            applied_at,
-        })
+        [(1, "0001_init"), (2, "0002_tenants"), (3, "0003_plans")]
+            .map(|(version, name)| MigrationStatus { version, name: name.to_owned(), applied_at })
     };
 
     assert_eq!(migrate::status(&path).unwrap(), status(None));
-    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 2);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 3);
     let all = tables(&path);
     assert_eq!(migrate::up(&path, &clock).unwrap().len(), 0);
     assert_eq!(migrate::status(&path).unwrap(), status(Some(Timestamp::from_millis(5))));
-    assert_eq!(migrate::down(&path, 0).unwrap().len(), 2);
+    assert_eq!(migrate::down(&path, 0).unwrap().len(), 3);
     assert_eq!(tables(&path), ["schema_migrations"]);
-    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 2);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 3);
 
     assert_eq!(tables(&path), all);
     open(&path).unwrap();
+}
+
+#[test]
+fn each_step_back_leaves_the_schema_that_was_there_before_it() {
+    for (before, step) in (1_u32..).zip(&migrate::MIGRATIONS[1..]) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("skein.db");
+        let mut connection = Connection::open(&path).unwrap();
+        let (known, clock) = (migrate::MIGRATIONS, StoppedClock::default());
+        migrate::up_on(&mut connection, &known[..before as usize], &clock).unwrap();
+        let older = columns(&connection);
+        migrate::up_on(&mut connection, &known[..=before as usize], &clock).unwrap();
+
+        connection.execute_batch(step.down).unwrap();
+
+        assert_eq!(columns(&connection), older, "{}", step.name);
+    }
+}
+
+/// Every table, index and trigger, with the columns of the tables and indexes.
+fn columns(connection: &Connection) -> Vec<String> {
+    let mut statement = connection
+        .prepare(
+            "SELECT s.type || ' ' || s.name || ' ' || coalesce(c.name || ' ' || c.type || ' '
+                 || c.\"notnull\" || ' ' || coalesce(c.dflt_value, '') || ' ' || c.pk, '')
+             FROM sqlite_schema s LEFT JOIN pragma_table_info(s.name) c
+             WHERE s.name NOT LIKE 'sqlite_%' ORDER BY s.name, c.cid",
+        )
+        .unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
 #[test]
@@ -63,14 +90,14 @@ fn a_schema_that_is_older_newer_or_changed_is_not_opened() {
         other => panic!("{:?}", other.err()),
     };
 
-    change("INSERT INTO schema_migrations VALUES (3, '0003_later', zeroblob(32), 0)");
-    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 3, known: 2 }));
-    change("DELETE FROM schema_migrations WHERE version = 3");
+    change("INSERT INTO schema_migrations VALUES (4, '0004_later', zeroblob(32), 0)");
+    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 4, known: 3 }));
+    change("DELETE FROM schema_migrations WHERE version = 4");
     open(&home.path()).unwrap();
     change("UPDATE schema_migrations SET checksum = zeroblob(32)");
     assert!(matches!(refusal(), MigrateError::ChangedMigration { version: 1, .. }));
     change("DELETE FROM schema_migrations");
-    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 2 }));
+    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 3 }));
 }
 
 #[test]
@@ -78,16 +105,13 @@ fn a_migration_that_fails_leaves_the_old_schema() {
     let home = Home::new();
     home.store.close();
     let before = tables(&home.path());
-    let broken = [
-        migrate::MIGRATIONS[0],
-        migrate::MIGRATIONS[1],
-        crate::migrations::Migration {
-            version: 3,
-            name: "0003_broken",
-            up: "CREATE TABLE half (n INTEGER); CREATE TABLE half (n INTEGER);",
-            down: "",
-        },
-    ];
+    let mut broken = migrate::MIGRATIONS.to_vec();
+    broken.push(crate::migrations::Migration {
+        version: 4,
+        name: "0004_broken",
+        up: "CREATE TABLE half (n INTEGER); CREATE TABLE half (n INTEGER);",
+        down: "",
+    });
 
     let mut connection = Connection::open(home.path()).unwrap();
     let failed = migrate::up_on(&mut connection, &broken, &StoppedClock::default());

@@ -1,0 +1,69 @@
+//! Where passages of repositories and documents are found.
+
+use async_trait::async_trait;
+
+use crate::model::{LogId, RepoId, Scope, Sha256Hash};
+
+/// Finds passages. The tenant filter is the scope's, never the caller's.
+#[async_trait]
+pub trait Retriever: Send + Sync {
+    /// The best passages first, at most `limit`.
+    async fn search(
+        &self,
+        scope: &Scope,
+        query: &RetrievalQuery,
+    ) -> Result<Vec<Chunk>, RetrieveError>;
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetrievalQuery {
+    /// Taken literally: it has no syntax.
+    pub text: String,
+    /// None looks in documents only.
+    pub repo: Option<RepoId>,
+    /// The logs whose documents are looked at too: a session's own, and those that it was forked from.
+    pub documents: Vec<LogId>,
+    /// Path patterns; empty means everywhere.
+    pub paths: Vec<String>,
+    pub language: Option<String>,
+    /// The vector collection that an agent context names.
+    pub collection: Option<String>,
+    pub limit: u32,
+}
+
+/// A passage of an indexed file or document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chunk {
+    pub id: String,
+    pub path: String,
+    pub start_line: u32,
+    pub end_line: u32,
+    pub language: Option<String>,
+    /// What the passage defines, e.g. a function's name.
+    pub symbol: Option<String>,
+    /// Of the passage.
+    pub sha256: Sha256Hash,
+    /// Of the whole file as it was indexed.
+    pub file_sha256: Option<Sha256Hash>,
+    pub text: String,
+    pub score: f64,
+}
+
+/// Why nothing could be looked for.
+#[derive(Debug, thiserror::Error)]
+pub enum RetrieveError {
+    #[error("the index is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The retriever of an installation without an index.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoIndex;
+
+#[async_trait]
+impl Retriever for NoIndex {
+    async fn search(&self, _: &Scope, _: &RetrievalQuery) -> Result<Vec<Chunk>, RetrieveError> {
+        Ok(Vec::new())
+    }
+}

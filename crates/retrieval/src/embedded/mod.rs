@@ -1,0 +1,229 @@
+//! The index in a SQLite file of its own.
+//!
+//! A run goes [`run`] → [`pipeline`] (walk, read, take apart; many threads) → [`rows`] (one writer, short
+//! transactions) → publish. A search goes [`search`] → full-text candidates → [`rank`].
+
+mod corpus;
+mod documents;
+mod fault;
+mod frequencies;
+mod known;
+mod pipeline;
+mod prepare;
+mod rank;
+mod readers;
+mod rows;
+mod run;
+mod schema;
+mod search;
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use rusqlite::{Connection, params};
+use skein_core::{
+    model::{LogId, RepoId, Scope},
+    ports::{
+        Chunk, IndexDocument, IndexError, IndexJob, IndexProgress, IndexStatus, IndexWatch,
+        PassageIndex, RetrievalQuery, RetrieveError, Retriever,
+    },
+};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    corpus::{Corpus, Subject},
+    fault::Fault,
+    frequencies::Frequencies,
+    readers::Readers,
+    run::Order,
+};
+
+/// Searches that run at the same time; further ones wait.
+const SEARCHES: usize = 4;
+
+/// How often a watcher is told.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// Why an index file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the index file {} cannot be opened", path.display())]
+pub struct OpenError {
+    path: PathBuf,
+    #[source]
+    source: rusqlite::Error,
+}
+
+/// Passages in one SQLite file. Nothing else may write to the file meanwhile.
+#[derive(Clone)]
+pub struct EmbeddedIndex {
+    inner: Arc<Inner>,
+    searches: Arc<Semaphore>,
+}
+
+struct Inner {
+    path: PathBuf,
+    writer: Writer,
+    readers: Readers,
+    /// What a run or a removal is going on of.
+    busy: Mutex<HashSet<Subject>>,
+    frequencies: Frequencies,
+}
+
+/// The one connection that writes, for one short transaction at a time.
+struct Writer(Mutex<Connection>);
+
+impl Writer {
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EmbeddedIndex {
+    /// Opens the file, or makes it. A file of an older format is emptied: everything in it can be made again.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let writer = schema::open_writer(path)
+            .map_err(|source| OpenError { path: path.to_owned(), source })?;
+        let inner = Inner {
+            path: path.to_owned(),
+            writer: Writer(Mutex::new(writer)),
+            readers: Readers::new(path),
+            busy: Mutex::default(),
+            frequencies: Frequencies::default(),
+        };
+        Ok(Self { inner: Arc::new(inner), searches: Arc::new(Semaphore::new(SEARCHES)) })
+    }
+
+    /// Runs `work` where it may wait for the disk.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let inner = Arc::clone(&self.inner);
+        let task = tokio::task::spawn_blocking(move || work(&inner));
+        task.await.unwrap_or(Err(Fault::Broken))
+    }
+}
+
+impl Inner {
+    /// The right to change a corpus as a whole, until it is dropped.
+    fn claim(self: &Arc<Self>, subject: Subject) -> Result<Claim, Fault> {
+        let is_free = lock(&self.busy).insert(subject);
+        if is_free { Ok(Claim { inner: Arc::clone(self), subject }) } else { Err(Fault::Busy) }
+    }
+
+    fn is_busy(&self, subject: &Subject) -> bool {
+        lock(&self.busy).contains(subject)
+    }
+
+    fn status(&self, subject: &Subject) -> Result<Option<IndexStatus>, Fault> {
+        let corpus = self.readers.take()?.snapshot(|db| Corpus::find(db, subject))?;
+        Ok(corpus.map(|corpus| corpus.status(self.is_busy(subject))))
+    }
+
+    /// Invisible at once, and gone soon after.
+    fn remove(&self, subject: &Subject) -> Result<(), Fault> {
+        let corpus = Corpus::find(&self.writer.lock(), subject)?;
+        let Some(corpus) = corpus else { return Ok(()) };
+        self.writer
+            .lock()
+            .execute("UPDATE corpora SET is_removed = 1 WHERE id = ?1", params![corpus.id])?;
+        Ok(rows::remove_corpus(&self.writer, corpus.id)?)
+    }
+}
+
+struct Claim {
+    inner: Arc<Inner>,
+    subject: Subject,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        lock(&self.inner.busy).remove(&self.subject);
+    }
+}
+
+#[async_trait]
+impl Retriever for EmbeddedIndex {
+    async fn search(&self, scope: &Scope, query: &RetrievalQuery) -> Result<Vec<Chunk>, RetrieveError> {
+        let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
+        let (org, query) = (scope.org, query.clone());
+        Ok(self.blocking(move |inner| search::search(inner, org, &query)).await?)
+    }
+}
+
+#[async_trait]
+impl PassageIndex for EmbeddedIndex {
+    async fn index_repo(
+        &self,
+        scope: &Scope,
+        job: IndexJob,
+        watch: &dyn IndexWatch,
+        cancel: CancellationToken,
+    ) -> Result<IndexStatus, IndexError> {
+        let subject = Subject::Repo(scope.org, job.repo);
+        let claim = self.inner.claim(subject)?;
+        // A caller that stops waiting stops the run.
+        let stop = cancel.child_token();
+        let _stop_with_caller = stop.clone().drop_guard();
+        let (progress, mut seen) = watch::channel(IndexProgress::default());
+        let order = Order { org: scope.org, job, progress, stop };
+        let run = self.blocking(move |inner| {
+            let outcome = run::run(inner, &order);
+            drop(claim);
+            outcome.and_then(|()| inner.status(&subject)).map(|status| (status, *order.progress.borrow()))
+        });
+        tokio::pin!(run);
+        let mut ticks = tokio::time::interval(TELL_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                outcome = &mut run => {
+                    let (status, last) = outcome?;
+                    watch.progress(last);
+                    return status.ok_or_else(|| Fault::Broken.into());
+                }
+                _ = ticks.tick() => {
+                    if seen.has_changed().unwrap_or(false) {
+                        watch.progress(*seen.borrow_and_update());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn index_status(&self, scope: &Scope, repo: RepoId) -> Result<Option<IndexStatus>, IndexError> {
+        let subject = Subject::Repo(scope.org, repo);
+        Ok(self.blocking(move |inner| inner.status(&subject)).await?)
+    }
+
+    async fn remove_repo(&self, scope: &Scope, repo: RepoId) -> Result<(), IndexError> {
+        let subject = Subject::Repo(scope.org, repo);
+        let claim = self.inner.claim(subject)?;
+        let removed = self.blocking(move |inner| {
+            let removed = inner.remove(&subject);
+            drop(claim);
+            removed
+        });
+        Ok(removed.await?)
+    }
+
+    async fn add_document(&self, scope: &Scope, document: IndexDocument) -> Result<u32, IndexError> {
+        let org = scope.org;
+        Ok(self.blocking(move |inner| documents::add(inner, org, &document)).await?)
+    }
+
+    async fn remove_documents(&self, scope: &Scope, log: LogId) -> Result<(), IndexError> {
+        let org = scope.org;
+        Ok(self.blocking(move |inner| documents::remove(inner, org, log)).await?)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,15 @@
+//! Passages of repositories and documents: how they are made, kept and found.
+//!
+//! [`walk`] gives the files, [`chunk`] takes them apart, [`tokens`] makes them findable; [`embedded`] keeps them.
+
+pub mod chunk;
+pub mod embedded;
+mod filter;
+mod language;
+mod passage_id;
+mod query;
+pub mod tokens;
+pub mod walk;
+
+pub use embedded::EmbeddedIndex;
+pub use language::{Language, detect, of_media_type};

@@ -1,0 +1,280 @@
+//! `skein provider …`: works on the settings of the home, and on the providers themselves.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use serde_json::json;
+use skein_core::ports::ChainKeeping;
+use skein_runtimes::responses::{PRESETS, preset};
+
+use super::{Context, Format};
+use crate::{
+    cli::{ChainChoice, ProviderAdd, ProviderCommand},
+    config::{Config, Flags, Provider, Switch},
+    failure::{Exit, Failure},
+    home::{self, Holder, LockState},
+    output, providers,
+};
+
+pub(super) async fn run(context: &Context, command: ProviderCommand) -> Result<(), Failure> {
+    match command {
+        ProviderCommand::List => list(context),
+        ProviderCommand::Add(add) => self::add(context, &add),
+        ProviderCommand::Test { name } => test(context, &name).await,
+    }
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let config = context.load_config()?;
+    let listed: Vec<_> = config
+        .settings
+        .providers
+        .iter()
+        .map(|(name, provider)| Listed::new(&config, name, provider))
+        .collect();
+    if context.format == Format::Json {
+        let providers: Vec<_> = listed.iter().map(Listed::json).collect();
+        return output::line(&json!({"providers": providers}).to_string());
+    }
+    if listed.is_empty() {
+        output::aside(&format!("none yet; known by name: {}", known_names()));
+        return Ok(());
+    }
+    let rows: Vec<_> = listed.iter().map(Listed::row).collect();
+    output::table(&["name", "base url", "chain", "key", "background", "model"], &rows)
+}
+
+/// A provider as it is shown.
+struct Listed<'a> {
+    name: &'a str,
+    base_url: String,
+    chain: &'static str,
+    key: Key,
+    background: &'static str,
+    model: Option<&'a str>,
+}
+
+enum Key {
+    Set(String),
+    Missing(String),
+    NoneNeeded,
+}
+
+impl<'a> Listed<'a> {
+    fn new(config: &Config, name: &'a str, provider: &'a Provider) -> Self {
+        let background = provider.background == Some(Switch::On);
+        Self {
+            name,
+            base_url: without_secrets(&providers::base_url(name, provider).unwrap_or_default()),
+            chain: match providers::chain(name, provider) {
+                ChainKeeping::Server => "server",
+                ChainKeeping::Nobody => "none",
+            },
+            key: Key::of(config, name, provider),
+            background: if background { "on" } else { "off" },
+            model: provider.model.as_deref(),
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let key = match &self.key {
+            Key::Set(_) => "set".to_owned(),
+            Key::Missing(variable) => format!("missing {variable}"),
+            Key::NoneNeeded => "none needed".to_owned(),
+        };
+        vec![
+            self.name.to_owned(),
+            self.base_url.clone(),
+            self.chain.to_owned(),
+            key,
+            self.background.to_owned(),
+            self.model.unwrap_or_default().to_owned(),
+        ]
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let (key, variable) = match &self.key {
+            Key::Set(variable) => ("set", Some(variable)),
+            Key::Missing(variable) => ("missing", Some(variable)),
+            Key::NoneNeeded => ("none_needed", None),
+        };
+        json!({
+            "name": self.name,
+            "baseUrl": self.base_url,
+            "chain": self.chain,
+            "key": key,
+            "keyEnv": variable,
+            "background": self.background,
+            "model": self.model,
+        })
+    }
+}
+
+impl Key {
+    fn of(config: &Config, name: &str, provider: &Provider) -> Self {
+        match providers::key_variable(name, provider) {
+            None => Self::NoneNeeded,
+            Some(variable) if config.environment.get(&variable).is_some() => Self::Set(variable),
+            Some(variable) => Self::Missing(variable),
+        }
+    }
+}
+
+async fn test(context: &Context, name: &str) -> Result<(), Failure> {
+    let config = context.load_config()?;
+    let provider = config.settings.providers.get(name).cloned();
+    if provider.is_none() && preset(name).is_none() {
+        return Err(Failure::new(Exit::NotFound, format!("there is no provider {name:?}"))
+            .hint("skein provider list shows those that are set, skein provider add adds one"));
+    }
+    let runtime = providers::connect(&config, name)?;
+    let models = runtime.probe().await.map_err(|failure| {
+        let refused = Failure::new(Exit::Unavailable, format!("{name}: {}", failure.message));
+        match Key::of(&config, name, &provider.unwrap_or_default()) {
+            Key::Missing(variable) => refused.hint(format!("{variable} is not set")),
+            Key::Set(_) | Key::NoneNeeded => refused,
+        }
+    })?;
+    match context.format {
+        Format::Json => output::line(&json!({"provider": name, "models": models}).to_string()),
+        Format::Text if models.is_empty() => {
+            output::note(&format!("{name} answers, and names no models"));
+            Ok(())
+        }
+        Format::Text => models.iter().try_for_each(|model| output::line(&output::printable(model))),
+    }
+}
+
+fn add(context: &Context, add: &ProviderAdd) -> Result<(), Failure> {
+    let name = &add.name;
+    check(add)?;
+    let config = context.load_config()?;
+    if config.settings.providers.contains_key(name) {
+        let message = format!("there is a provider {name:?} already");
+        return Err(Failure::new(Exit::Conflict, message)
+            .hint(format!("change [providers.{name}] in {}", config.file.display())));
+    }
+    context.home.prepare()?;
+    // A link stays a link, and what it leads to is changed.
+    let file = config.file.canonicalize().unwrap_or_else(|_| config.file.clone());
+    let before = read(&file)?;
+    let after = format!("{before}{}{}", divider(&before), section(add));
+    try_out(context, &file, &after, name)?;
+    home::write_private(&file, after.as_bytes()).map_err(|error| {
+        Failure::new(Exit::Unavailable, format!("cannot write {}", file.display())).because(error)
+    })?;
+    output::note(&format!("added [providers.{name}] to {}", file.display()));
+    if let Ok(LockState::Held(Holder { url: Some(_), .. })) = context.home.lock_state() {
+        output::note("the server that runs on this home must be restarted to use it");
+    }
+    Ok(())
+}
+
+/// What could not be written down, or should not.
+fn check(add: &ProviderAdd) -> Result<(), Failure> {
+    let wrong = |message: &str| Failure::new(Exit::Usage, message);
+    let is_word = |text: &str| {
+        let mut characters = text.chars();
+        !text.is_empty() && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    if !is_word(&add.name) {
+        return Err(wrong("a provider's name has letters, digits, - and _ only"));
+    }
+    // The value is not repeated: it may be the key itself.
+    let key_is_name = |text: &String| {
+        is_word(text) && !text.contains('-') && !text.starts_with(|c: char| c.is_ascii_digit())
+    };
+    if add.key_env.as_ref().is_some_and(|variable| !key_is_name(variable)) {
+        return Err(wrong("--key-env takes the name of a variable")
+            .hint("the key itself stays out of the settings: export it, and name the variable"));
+    }
+    let values = [&add.base_url, &add.model];
+    if values.into_iter().flatten().any(|value| value.chars().any(char::is_control)) {
+        return Err(wrong("values must not hold control characters"));
+    }
+    if add.base_url.is_none() && preset(&add.name).is_none() {
+        return Err(wrong("the provider's address is missing")
+            .hint(format!("add --base-url URL; known by name: {}", known_names())));
+    }
+    Ok(())
+}
+
+/// Loads the settings as they would be, and sets the provider up, before anything is changed.
+fn try_out(context: &Context, file: &Path, content: &str, name: &str) -> Result<(), Failure> {
+    let trial = context.home.path().join(format!("trial-{}", std::process::id()));
+    let refused = |error: std::io::Error| {
+        Failure::new(Exit::Unavailable, format!("cannot use {}", trial.display())).because(error)
+    };
+    fs::create_dir_all(&trial).map_err(refused)?;
+    let tried = home::write_private(&trial.join("config.toml"), content.as_bytes())
+        .map_err(refused)
+        .and_then(|()| {
+            let config = Config::load(&trial, &context.environment, &Flags::default())?;
+            config.check()?;
+            providers::connect(&config, name).map(drop)
+        });
+    drop(fs::remove_dir_all(&trial));
+    tried.map_err(|failure| {
+        let shown = trial.join("config.toml").display().to_string();
+        let message = failure.message.replace(&shown, &file.display().to_string());
+        Failure { message: format!("{message}; nothing was changed"), ..failure }
+    })
+}
+
+fn section(add: &ProviderAdd) -> String {
+    let chain = add.chain.map(|chain| match chain {
+        ChainChoice::Server => "server",
+        ChainChoice::None => "none",
+    });
+    let background = add.background.then_some("on");
+    let values = [
+        ("base_url", add.base_url.as_deref()),
+        ("key_env", add.key_env.as_deref()),
+        ("chain", chain),
+        ("background", background),
+        ("model", add.model.as_deref()),
+    ];
+    let mut section = format!("[providers.{}]\n", add.name);
+    for (key, value) in values {
+        if let Some(value) = value {
+            let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
+            section.push_str(&format!("{key} = \"{quoted}\"\n"));
+        }
+    }
+    section
+}
+
+/// What has to stand between the end of a file and a new section.
+fn divider(before: &str) -> &'static str {
+    match before {
+        "" => "",
+        text if text.ends_with('\n') => "\n",
+        _ => "\n\n",
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => {
+            let message = format!("cannot read {}", file.display());
+            Err(Failure::new(Exit::Unavailable, message).because(error))
+        }
+    }
+}
+
+/// Addresses can hold a password, though they should not.
+fn without_secrets(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            // Only fails for addresses without a host, which are none.
+            let removed = parsed.set_username("").and_then(|()| parsed.set_password(None));
+            removed.map_or_else(|()| String::new(), |()| parsed.to_string())
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn known_names() -> String {
+    PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+}
