@@ -17,6 +17,7 @@
 mod fixed;
 mod passages;
 pub mod responses;
+pub mod retrieval;
 mod scripted;
 pub mod stories;
 mod test_store;

@@ -54,8 +54,8 @@ impl Corpus {
             Ok(Self {
                 id: row.get(0)?,
                 visible: row.get(1)?,
-                files: row.get(2)?,
-                chunks: row.get(3)?,
+                files: row.get::<_, i64>(2)?.cast_unsigned(),
+                chunks: row.get::<_, i64>(3)?.cast_unsigned(),
                 commit: row.get(4)?,
                 skipped: row.get(5)?,
                 updated_at: row.get(6)?,

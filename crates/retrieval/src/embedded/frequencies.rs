@@ -36,7 +36,10 @@ impl Frequencies {
         for (token, known) in tokens.iter().zip(known) {
             found.push(match known {
                 Some(count) => count,
-                None => statement.query_row([token], |row| row.get(0)).optional()?.unwrap_or(0),
+                None => {
+                    let count = statement.query_row([token], |row| row.get::<_, i64>(0));
+                    count.optional()?.unwrap_or(0).cast_unsigned()
+                }
             });
         }
         self.keep(corpus, tokens, &found);

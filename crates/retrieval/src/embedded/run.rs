@@ -7,7 +7,10 @@ use std::{
 };
 
 use rusqlite::params;
-use skein_core::{model::OrgId, ports::{IndexJob, IndexProgress}};
+use skein_core::{
+    model::OrgId,
+    ports::{IndexJob, IndexProgress},
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +39,9 @@ pub(super) struct Order {
 /// Runs to the end, and remembers why when it cannot.
 pub(super) fn run(inner: &Inner, order: &Order) -> Result<(), Fault> {
     let subject = Subject::Repo(order.org, order.job.repo);
-    let outcome = begin(inner, order, subject);
+    // Whatever broke when the run was stopped broke because of that.
+    let stopped = |fault| if order.stop.is_cancelled() { Fault::Cancelled } else { fault };
+    let outcome = begin(inner, order, subject).map_err(stopped);
     match &outcome {
         // Nobody has to be told of what they asked for.
         Ok(()) | Err(Fault::Cancelled) => {}
@@ -138,7 +143,7 @@ impl Run<'_> {
                     seen.files += 1;
                     seen.chunks += file.passages.len() as u64;
                     batch.bytes += file.bytes();
-                    batch.new.push(file);
+                    batch.new.push(*file);
                 }
                 Outcome::LeftOut => seen.left_out += 1,
             }
@@ -192,8 +197,14 @@ impl Run<'_> {
     }
 
     /// From here on searches see the new files and no longer the old ones.
-    fn publish(&self, seen: &Seen, head: Option<&str>, skipped: &SkippedCounts) -> Result<(), Fault> {
-        let live = self.rows("SELECT id FROM files WHERE corpus = ?1 AND from_gen < ?2 AND to_gen IS NULL")?;
+    fn publish(
+        &self,
+        seen: &Seen,
+        head: Option<&str>,
+        skipped: &SkippedCounts,
+    ) -> Result<(), Fault> {
+        let live = self
+            .rows("SELECT id FROM files WHERE corpus = ?1 AND from_gen < ?2 AND to_gen IS NULL")?;
         let gone: Vec<i64> = live.into_iter().filter(|id| !seen.rows.contains(*id)).collect();
         let staged: bool = {
             let db = self.inner.writer.lock();
@@ -247,7 +258,7 @@ impl Run<'_> {
 /// Files to be written together.
 #[derive(Default)]
 struct Batch {
-    new: Vec<Box<NewFile>>,
+    new: Vec<NewFile>,
     kept: Vec<super::known::Kept>,
     bytes: usize,
 }

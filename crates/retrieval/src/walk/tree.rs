@@ -57,18 +57,20 @@ impl WorkTree {
     pub fn walk(&self, mut found: impl FnMut(Found) -> bool) -> Result<(), WalkError> {
         std::fs::read_dir(&self.root).map_err(|error| WalkError::Root(self.root.clone(), error))?;
         for entry in self.walker() {
-            let file = match entry {
-                Ok(entry) => self.file(&entry),
-                Err(_) => Some(Err(Skipped::Unreadable)),
-            };
-            match file {
-                Some(Ok(file)) => {
-                    if !found(file) {
-                        return Err(WalkError::Stopped);
-                    }
+            let is_wanted = match entry.map(|entry| self.file(&entry)) {
+                Ok(Some(Ok(file))) => found(file),
+                Ok(Some(Err(reason))) => {
+                    self.skipped.add(reason);
+                    true
                 }
-                Some(Err(reason)) => self.skipped.add(reason),
-                None => {}
+                Ok(None) => true,
+                Err(_) => {
+                    self.skipped.add(Skipped::Unreadable);
+                    true
+                }
+            };
+            if !is_wanted {
+                return Err(WalkError::Stopped);
             }
         }
         Ok(())

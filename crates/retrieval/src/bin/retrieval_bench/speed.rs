@@ -1,0 +1,204 @@
+//! How fast a work tree is indexed, updated and searched.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use skein_core::ports::{PassageIndex, RetrievalQuery};
+use skein_retrieval::{
+    EmbeddedIndex,
+    chunk::Chunker,
+    detect,
+    tokens::token_text,
+    walk::{FileReader, SkippedCounts, WorkTree},
+};
+
+use crate::{
+    Outcome,
+    quality::{copy, temporary_directory},
+    repo, say, scope, update,
+};
+
+/// Questions as people ask them; each is asked in several rounds.
+const QUESTIONS: &[&str] = &[
+    "where is the connection pool created?",
+    "how are errors converted to responses",
+    "parse_header",
+    "what happens when a timeout expires while reading",
+    "default buffer size",
+    "HashMap insert",
+    "how is a request body streamed to the client",
+    "serialize struct fields to json",
+    "window event listener",
+    "CanvasRenderingContext2d draw image",
+    "where are file descriptors closed",
+    "set value of attribute",
+    "self",
+    "new",
+    "how does the scheduler wake a task",
+    "unsafe pointer cast",
+    "audio node connect",
+    "thread local storage key",
+    "signal handler registration on unix",
+    "compare two strings ignoring case",
+];
+const ROUNDS: usize = 20;
+
+/// Prints figures for the work tree, then for as many copies of it as give `chunks` passages.
+pub(crate) async fn run(root: &Path, chunks: u64) -> Outcome<()> {
+    parsing(root)?;
+    let home = temporary_directory()?;
+    let tree = home.join("tree");
+    copy(root, &tree.join("0"))?;
+    std::fs::create_dir_all(tree.join(".git"))?;
+    let index = EmbeddedIndex::open(&home.join("index.db"))?;
+
+    let started = Instant::now();
+    let status = update(&index, &tree).await?;
+    let took = started.elapsed();
+    say(&format!(
+        "cold index: {} files, {} chunks in {:.2} s ({:.0} files/s)",
+        status.files,
+        status.chunks,
+        took.as_secs_f64(),
+        status.files as f64 / took.as_secs_f64()
+    ))?;
+    updates(&index, &tree).await?;
+
+    let mut copies = 1;
+    let mut known = status.chunks;
+    while known < chunks {
+        copy(root, &tree.join(copies.to_string()))?;
+        copies += 1;
+        known += status.chunks;
+    }
+    let started = Instant::now();
+    let status = update(&index, &tree).await?;
+    say(&format!(
+        "grown to {} files, {} chunks in {:.2} s; index file {:.0} MB",
+        status.files,
+        status.chunks,
+        started.elapsed().as_secs_f64(),
+        std::fs::metadata(home.join("index.db"))?.len() as f64 / 1e6
+    ))?;
+    searches(&index, &status.chunks).await?;
+    memory()?;
+    drop(index);
+    Ok(std::fs::remove_dir_all(home)?)
+}
+
+/// Reading, parsing, chunking and tokenising on one thread, without the database.
+fn parsing(root: &Path) -> Outcome<()> {
+    let mut files = Vec::new();
+    let reader = FileReader::new(root)?;
+    WorkTree::new(root, Arc::new(SkippedCounts::default())).walk(|found| {
+        files.push(found.path);
+        true
+    })?;
+    let (mut chunker, mut bytes, mut passages, mut read) = (Chunker::default(), 0, 0, 0_u32);
+    let (mut splitting, mut tokenising) = (Duration::ZERO, Duration::ZERO);
+    for path in &files {
+        let Ok((_, content)) = reader.read(path) else { continue };
+        let started = Instant::now();
+        let found = chunker.split(&content.text, detect(path, &content.text));
+        splitting += started.elapsed();
+        let started = Instant::now();
+        bytes += found.iter().map(|passage| token_text(&passage.text).len()).sum::<usize>();
+        tokenising += started.elapsed();
+        passages += found.len();
+        read += 1;
+    }
+    say(&format!(
+        "one core: {read} files, {passages} passages; parse and chunk {:.0} files/s, tokenise {:.1} MB of tokens at {:.0} MB/s",
+        f64::from(read) / splitting.as_secs_f64(),
+        bytes as f64 / 1e6,
+        bytes as f64 / 1e6 / tokenising.as_secs_f64()
+    ))
+}
+
+async fn updates(index: &EmbeddedIndex, tree: &Path) -> Outcome<()> {
+    let changed = first_source(tree)?;
+    let mut times = Vec::new();
+    // The first one compares every file that was written just before it was indexed.
+    for round in 0..6 {
+        let text = std::fs::read_to_string(&changed)?;
+        std::fs::write(&changed, format!("{text}\n// changed {round}\n"))?;
+        tokio::time::sleep(Duration::from_millis(2_100)).await;
+        let started = Instant::now();
+        update(index, tree).await?;
+        times.push(started.elapsed());
+    }
+    let shown: Vec<String> = times.iter().map(|time| format!("{:.0}", millis(*time))).collect();
+    say(&format!("update after one changed file: {} ms", shown.join(", ")))
+}
+
+fn first_source(directory: &Path) -> Outcome<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(directory)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    entries.sort();
+    for entry in &entries {
+        if entry.is_file() && entry.extension().is_some_and(|extension| extension == "rs") {
+            return Ok(entry.clone());
+        }
+    }
+    for entry in entries.iter().filter(|entry| entry.is_dir() && !entry.ends_with(".git")) {
+        if let Ok(found) = first_source(entry) {
+            return Ok(found);
+        }
+    }
+    Err("there is no Rust source".into())
+}
+
+async fn searches(index: &dyn PassageIndex, chunks: &u64) -> Outcome<()> {
+    let mut first = Vec::new();
+    let mut times = Vec::new();
+    for round in 0..=ROUNDS {
+        for text in QUESTIONS {
+            let query = query(text);
+            let started = Instant::now();
+            index.search(&scope(), &query).await?;
+            let took = started.elapsed();
+            if round == 0 { first.push(took) } else { times.push(took) }
+        }
+    }
+    let (first, times) = (percentiles(first), percentiles(times));
+    say(&format!(
+        "search at {chunks} chunks: p50 {:.2} ms, p95 {:.2} ms, max {:.2} ms; each question's first time: p50 {:.2} ms, p95 {:.2} ms",
+        times[0], times[1], times[2], first[0], first[1]
+    ))
+}
+
+fn query(text: &str) -> RetrievalQuery {
+    RetrievalQuery {
+        text: text.to_owned(),
+        repo: Some(repo()),
+        documents: Vec::new(),
+        paths: Vec::new(),
+        language: None,
+        collection: None,
+        limit: 12,
+    }
+}
+
+/// p50, p95 and the largest, in milliseconds.
+fn percentiles(mut times: Vec<Duration>) -> [f64; 3] {
+    times.sort();
+    let at = |share: usize| {
+        times.get(times.len() * share / 100).or(times.last()).copied().map_or(0.0, millis)
+    };
+    [at(50), at(95), at(100)]
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// What the process has held at most.
+fn memory() -> Outcome<()> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown");
+    say(&format!("peak memory: {}", peak.trim()))
+}
