@@ -9,10 +9,10 @@ mod workspace;
 
 pub use clock::{Clock, Ids, Secrets};
 pub use reads::{
-    AuditReads, EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats, MessagePage,
-    MessageRange, PayloadReads, PeopleReads, RegistryReads, SessionFilter, SessionPage,
-    SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads, TurnRecord,
-    Visibility,
+    AuditReads, Counting, EventLimit, EventReads, IdempotencyReads, LastTurn, LogStats,
+    MessagePage, MessageRange, PayloadReads, PeopleReads, RegistryReads, SessionFilter,
+    SessionPage, SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads,
+    TurnRecord, Visibility,
 };
 pub use runtime::{
     AgentOutcome, AgentRuntime, AgentUpdate, Coalescing, RunRequest, RuntimeFailure, ToolUpdate,
