@@ -1,6 +1,9 @@
 //! Transactions that are set to one org before anything else happens in them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering},
+};
 
 use deadpool_postgres::Client;
 use skein_core::model::{OrgId, Scope};
@@ -14,14 +17,24 @@ pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// A statement and its arguments.
 pub(super) type Query<'a> = (&'a str, Params<'a>);
 
-const SET_ORG: &str = "SELECT set_config('skein.org', $1, true)";
+const SET_ORG: &str = "SELECT set_config('skein.org', $1, true), NULL::text";
+
+/// Also names the transaction, so that the server can be asked for its fate when a commit is not answered.
+const SET_ORG_AND_NAME: &str =
+    "SELECT set_config('skein.org', $1, true), pg_current_xact_id()::text";
 
 /// A transaction. Dropping it rolls back without waiting, which is how reads end.
 pub(super) struct Transaction<'a> {
     inner: deadpool_postgres::Transaction<'a>,
     org: String,
+    set_org: &'static str,
     is_set: AtomicBool,
+    name: OnceLock<TransactionName>,
 }
+
+/// By which the server knows a transaction that writes, also after a restart.
+#[derive(Debug, Clone)]
+pub(super) struct TransactionName(pub(super) String);
 
 impl<'a> Transaction<'a> {
     /// A consistent view of one org.
@@ -32,13 +45,13 @@ impl<'a> Transaction<'a> {
             .read_only(true)
             .start()
             .await?;
-        Ok(Self::of(transaction, scope.org))
+        Ok(Self::of(transaction, scope.org, SET_ORG))
     }
 
     /// Changes to one org. Each statement sees what was committed before it, so a lock is enough to decide on.
     pub(super) async fn writing(client: &'a mut Client, org: OrgId) -> Result<Self, Fault> {
         let transaction = client.transaction().await?;
-        Ok(Self::of(transaction, org))
+        Ok(Self::of(transaction, org, SET_ORG_AND_NAME))
     }
 
     pub(super) async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
@@ -65,8 +78,14 @@ impl<'a> Transaction<'a> {
         Ok(self.inner.commit().await?)
     }
 
-    fn of(inner: deadpool_postgres::Transaction<'a>, org: OrgId) -> Self {
-        Self { inner, org: org.to_string(), is_set: AtomicBool::new(false) }
+    /// Absent for one that has not done anything.
+    pub(super) fn name(&self) -> Option<TransactionName> {
+        self.name.get().cloned()
+    }
+
+    fn of(inner: deadpool_postgres::Transaction<'a>, org: OrgId, set_org: &'static str) -> Self {
+        let (is_set, name) = (AtomicBool::new(false), OnceLock::new());
+        Self { inner, org: org.to_string(), set_org, is_set, name }
     }
 
     /// Sets the org before the first statement and in the same round trip: what is sent first is run first, and a
@@ -79,11 +98,13 @@ impl<'a> Transaction<'a> {
         if self.is_set.swap(true, Ordering::Relaxed) {
             return Ok(statement.await?);
         }
-        let set_org = self.inner.prepare_cached(SET_ORG).await?;
+        let set_org = self.inner.prepare_cached(self.set_org).await?;
         let org: Params<'_> = &[&self.org];
         // Polled in this order, and sent when they are polled first.
-        let (set, result) = futures::join!(self.inner.execute(&set_org, org), statement);
-        set?;
+        let (set, result) = futures::join!(self.inner.query_one(&set_org, org), statement);
+        if let Some(name) = set?.try_get(1)? {
+            self.name.get_or_init(|| TransactionName(name));
+        }
         Ok(result?)
     }
 }
