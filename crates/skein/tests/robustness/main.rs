@@ -28,3 +28,4 @@ mod start;
 mod sync_before_ack;
 mod trace;
 mod verify;
+mod writers;

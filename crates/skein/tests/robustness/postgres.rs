@@ -15,6 +15,8 @@ mod common;
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod cluster;
+mod database_restart;
 mod drain;
 mod kill;
 mod proxy;
@@ -25,3 +27,4 @@ mod scale;
 mod slow_reader;
 mod start;
 mod verify;
+mod writers;
