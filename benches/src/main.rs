@@ -5,9 +5,12 @@
 #![expect(clippy::print_stderr, reason = "progress is told while it measures")]
 
 mod arguments;
+mod authentication;
 mod client;
 mod large;
 mod limit;
+mod lists;
+mod postgres;
 mod process;
 mod report;
 mod same_rows;
@@ -68,6 +71,15 @@ async fn measure(arguments: &RunArguments) -> anyhow::Result<()> {
     }
     if arguments.wants(Workload::W9) {
         stream::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Postgres) {
+        postgres::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Lists) {
+        lists::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Auth) {
+        authentication::measure(arguments, &mut report).await?;
     }
     println!("{}", report.to_markdown());
     Ok(())
