@@ -81,6 +81,11 @@ impl TestHome {
         Self { directory, database: database.map(Arc::new) }
     }
 
+    /// Another empty home, whose sessions are in the same database.
+    pub(crate) fn beside(&self) -> Self {
+        Self { database: self.database.clone(), ..Self::in_database(None) }
+    }
+
     /// A home with this `config.toml`.
     pub(crate) fn with_config(config: &str) -> Self {
         let home = Self::new();

@@ -34,7 +34,7 @@ impl Cluster {
         let cluster = Self { binaries: binaries.into(), home };
         let data = cluster.data();
         let options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"];
-        run(cluster.tool("initdb").arg("-D").arg(&data).args(options));
+        run(cluster.tool("initdb").arg("-D").arg(&data).arg("--no-sync").args(options));
         cluster.control(&["start"]);
         Some(cluster)
     }
