@@ -107,9 +107,9 @@ impl Tenure {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.try_again().await {
-                Ok(Again::Taken(line)) => return Some(line),
-                Ok(Again::Displaced) => return None,
-                Ok(Again::Lingering) => {}
+                Ok((Again::Taken, line)) => return Some(line),
+                Ok((Again::Displaced, _)) => return None,
+                Ok((Again::Lingering, _)) => {}
                 Err(error) => tracing::debug!(%error, "the database is away"),
             }
             sleep(pause).await;
@@ -117,31 +117,34 @@ impl Tenure {
         }
     }
 
-    async fn try_again(&self) -> Result<Again, tokio_postgres::Error> {
-        let instance = self.instance;
+    async fn try_again(&self) -> Result<(Again, Line), tokio_postgres::Error> {
         let mut line = Line::open(&self.config).await?;
-        let taken = line
+        let again = line
             .drive(async |client| {
                 client.batch_execute(NOTICE_DEAD_CLIENTS).await?;
-                if !ask(client, "SELECT pg_try_advisory_lock($1, $2)", SERVER).await? {
-                    // The server may not have noticed yet that the old connection is gone.
-                    return Ok(is_held(client, instance).await?.then_some(false));
+                let take =
+                    async || ask(client, "SELECT pg_try_advisory_lock($1, $2)", SERVER).await;
+                if !take().await? {
+                    // The database may not have noticed yet that the old connection is gone.
+                    if is_held(client, self.instance).await? {
+                        return Ok(Again::Lingering);
+                    }
+                    // It may have noticed between the two questions.
+                    if !take().await? {
+                        return Ok(Again::Displaced);
+                    }
                 }
-                lock(client, (INSTANCE, instance)).await?;
-                Ok(Some(true))
+                lock(client, (INSTANCE, self.instance)).await?;
+                Ok(Again::Taken)
             })
             .await?;
-        Ok(match taken {
-            Some(true) => Again::Taken(line),
-            Some(false) => Again::Lingering,
-            None => Again::Displaced,
-        })
+        Ok((again, line))
     }
 }
 
 /// What became of an attempt to take the place again.
 enum Again {
-    Taken(Line),
+    Taken,
     /// The old connection still has it.
     Lingering,
     Displaced,
