@@ -171,11 +171,11 @@ impl PostgresStore {
 
     async fn apply_once(&self, scope: &Scope, changes: &ChangeSet) -> Result<Committed, Failed> {
         let mut client = self.client().await.map_err(Failed::Before)?;
-        let transaction =
-            Transaction::writing(&mut client, scope.org).await.map_err(Failed::Before)?;
-        let committed = apply::apply(&transaction, scope, changes).await.map_err(Failed::Before)?;
+        let transaction = Transaction::writing(&mut client, scope.org);
+        let (committed, rest) =
+            apply::apply(&transaction, scope, changes).await.map_err(Failed::Before)?;
         let name = transaction.name();
-        match transaction.commit().await {
+        match transaction.commit(rest).await {
             Ok(()) => Ok(committed),
             Err(fault) => Err(Failed::AtCommit(fault, name, committed)),
         }

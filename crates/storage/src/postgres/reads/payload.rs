@@ -20,7 +20,7 @@ impl PayloadReads for PostgresStore {
         payload: PayloadId,
     ) -> Result<Option<PayloadMeta>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let row = transaction
             .query_opt(
                 "SELECT id, log_id, sha256, size, media_type FROM payloads
@@ -41,7 +41,7 @@ impl PayloadReads for PostgresStore {
 
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let row = transaction
             .query_opt(
                 "SELECT p.sha256, p.location, p.body, p.part_count, e.type, e.data
@@ -72,7 +72,7 @@ impl PayloadReads for PostgresStore {
         payload: PayloadId,
     ) -> Result<Vec<SessionId>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let rows = transaction
             .query(
                 "SELECT s.id

@@ -59,7 +59,7 @@ impl SessionReads for PostgresStore {
         session: SessionId,
     ) -> Result<Option<SessionRecord>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         Ok(find_all(&transaction, scope, &[*session.as_uuid()]).await?.pop())
     }
 
@@ -69,7 +69,7 @@ impl SessionReads for PostgresStore {
         query: &SessionQuery,
     ) -> Result<SessionPage, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         Ok(session_list::list(&transaction, scope, query).await?)
     }
 
@@ -79,7 +79,7 @@ impl SessionReads for PostgresStore {
         checkpoint: CheckpointId,
     ) -> Result<Option<Checkpoint>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let row = transaction
             .query_opt(
                 "SELECT id, session_id, seq, reason, state, at FROM checkpoints

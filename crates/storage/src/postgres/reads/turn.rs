@@ -107,7 +107,7 @@ impl PostgresStore {
         params: Params<'_>,
     ) -> Result<Vec<TurnRecord>, Fault> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let rows = transaction.query(sql, params).await?;
         let mut files = files(&transaction, scope, &rows).await?;
         rows.iter()
