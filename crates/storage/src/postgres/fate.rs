@@ -24,8 +24,7 @@ pub(super) enum Fate {
 impl PostgresStore {
     /// Asks until the server answers. A crash ends what was not committed, and the server knows that after it.
     pub(super) async fn fate(&self, name: Option<TransactionName>) -> Fate {
-        // Without a name nothing was written.
-        let Some(name) = name else { return Fate::Undone };
+        let Some(name) = name else { return Fate::Unknown };
         let deadline = Instant::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
         while Instant::now() < deadline {

@@ -174,10 +174,9 @@ impl PostgresStore {
         let transaction = Transaction::writing(&mut client, scope.org);
         let (committed, rest) =
             apply::apply(&transaction, scope, changes).await.map_err(Failed::Before)?;
-        let name = transaction.name();
         match transaction.commit(rest).await {
             Ok(()) => Ok(committed),
-            Err(fault) => Err(Failed::AtCommit(fault, name, committed)),
+            Err(fault) => Err(Failed::AtCommit(fault, transaction.name(), committed)),
         }
     }
 
