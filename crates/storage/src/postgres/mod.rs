@@ -151,7 +151,7 @@ impl PostgresStore {
                 }
                 // A server that refuses has undone the change set. One that does not answer is asked what it did.
                 Err(Failed::AtCommit(fault, name, committed)) if fault.is_broken_connection() => {
-                    match self.fate(name).await {
+                    match self.fate(scope, name, &committed).await {
                         Fate::Kept => return Ok(committed),
                         Fate::Undone => (fault, true),
                         Fate::Unknown => (fault, false),
