@@ -94,7 +94,7 @@ pub(crate) struct RunArguments {
     #[arg(long, env = "SKEIN_BENCH_POSTGRES_TURNS", default_value_t = 100)]
     pub(crate) postgres_turns: usize,
     /// Where PostgreSQL keeps its files; on a disk, and open to the user `postgres` if this runs as root.
-    #[arg(long, env = "SKEIN_BENCH_POSTGRES_DATA", default_value = "/tmp")]
+    #[arg(long, env = "SKEIN_BENCH_POSTGRES_DATA", default_value_os_t = std::env::temp_dir())]
     pub(crate) postgres_data: PathBuf,
     /// Sessions of the lists.
     #[arg(long, env = "SKEIN_BENCH_LISTED", default_value_t = 1_000_000)]

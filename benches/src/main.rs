@@ -1,6 +1,6 @@
 //! Measures Skein over HTTP, beside a program that writes the same rows and does nothing else.
 //!
-//! `scripts/bench` builds both and runs everything. The workloads are W1–W4 and W6–W9 of `docs/benchmarks.md`.
+//! `scripts/bench` builds both and runs everything. `docs/benchmarks.md` describes the workloads.
 #![expect(clippy::print_stdout, reason = "the results are this program's output")]
 #![expect(clippy::print_stderr, reason = "progress is told while it measures")]
 

@@ -6,12 +6,15 @@ use std::{
     ops::Deref,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
+
+use crate::process::TICK;
 
 const OWNER: &str = "skein_owner";
 const APP: &str = "skein_app";
@@ -103,6 +106,29 @@ impl Cluster {
         Ok(Login { client, _driver: driver })
     }
 
+    /// Processor time of the server and of all the processes it ever had. One that still runs or was not taken leave of
+    /// counts too.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        let file = fs::read_to_string(self.data().join("postmaster.pid"))?;
+        let postmaster: u32 = file.lines().next().context("no pid")?.trim().parse()?;
+        let mut ticks = 0;
+        for entry in fs::read_dir("/proc")? {
+            let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
+            let Some((start, fields)) = stat.rsplit_once(')') else { continue };
+            let is_postmaster =
+                start.split(' ').next().is_some_and(|pid| pid == postmaster.to_string());
+            let fields: Vec<u64> =
+                fields.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
+            let times = fields.get(10..14).context("unexpected /proc/<pid>/stat")?;
+            if is_postmaster {
+                ticks += times.iter().sum::<u64>();
+            } else if fields.first() == Some(&u64::from(postmaster)) {
+                ticks += times[..2].iter().sum::<u64>();
+            }
+        }
+        Ok(TICK * u32::try_from(ticks)?)
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -153,6 +179,11 @@ impl Drop for Cluster {
 }
 
 impl Database<'_> {
+    /// See [`Cluster::cpu`].
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        self.cluster.cpu()
+    }
+
     /// What a server's configuration says to work in this database.
     pub(crate) fn settings(&self) -> String {
         format!("[store]\nurl = '{}'\nmigrate_url = '{}'\n", self.url(APP), self.url(OWNER))

@@ -37,8 +37,10 @@ impl Writer {
 /// What one round gave.
 struct Round {
     turns_per_second: f64,
-    /// Of Skein alone, not of PostgreSQL.
+    /// Of Skein alone.
     server_milliseconds: Option<f64>,
+    /// Of PostgreSQL alone.
+    database_milliseconds: f64,
     rows: RowsPerTurn,
 }
 
@@ -53,10 +55,11 @@ pub(crate) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
             let database = cluster.create(&format!("round_{round}_{index}")).await?;
             let measured = run(arguments, &database, writer).await?;
             eprintln!(
-                "PostgreSQL {writer:?} round {}: {:.0} turns/s, server {:.3} ms/turn",
+                "PostgreSQL {writer:?} round {}: {:.0} turns/s, server {:.3} ms/turn, database {:.3} ms/turn",
                 round + 1,
                 measured.turns_per_second,
                 measured.server_milliseconds.unwrap_or_default(),
+                measured.database_milliseconds,
             );
             rounds[index].push(measured);
         }
@@ -78,6 +81,11 @@ pub(crate) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
     report.ratio("PG", "cost of row-level security", 1.0 - ours / open, Target::AtMost(0.2));
     let cpu: Vec<f64> = guarded.iter().filter_map(|round| round.server_milliseconds).collect();
     report.plain("PG", "CPU ms/turn of Skein alone", median(&cpu));
+    let database = |rounds: &[Round]| {
+        median(&rounds.iter().map(|round| round.database_milliseconds).collect::<Vec<_>>())
+    };
+    report.costs("PG", "CPU ms/turn of PostgreSQL", database(guarded), database(pgbench));
+    report.plain("PG", "the same without row-level security", database(unguarded));
     if let (Some(ours), Some(theirs)) = (guarded.last(), pgbench.last()) {
         report.note(format!(
             "Rows a turn on PostgreSQL: Skein {}; pgbench {}.",
@@ -107,16 +115,18 @@ async fn run(
     login.batch_execute("CHECKPOINT").await?;
     let warm = RunArguments { w2_turns: WARM_UP_TURNS, ..arguments.clone() };
     at_once(&warm, &server).await?;
-    let before = Cpu::of(server.pid)?;
+    let (before, database_before) = (Cpu::of(server.pid)?, database.cpu()?);
     let (latencies, used) =
         at_once(&RunArguments { w2_turns: arguments.postgres_turns, ..arguments.clone() }, &server)
             .await?;
     let cpu = Cpu::of(server.pid)?.since(&before);
+    let database_cpu = database.cpu()? - database_before;
     server.stop().await?;
     let turns = latencies.len() as f64;
     Ok(Round {
         turns_per_second: turns / used.wall.as_secs_f64(),
         server_milliseconds: Some(milliseconds(cpu) / turns),
+        database_milliseconds: milliseconds(database_cpu) / turns,
         rows: RowsPerTurn::count_in(&login).await?,
     })
 }
@@ -154,13 +164,16 @@ async fn pgbench(arguments: &RunArguments, database: &Database<'_>) -> anyhow::R
         ("answer", bytea(&data.answer)),
         ("closed", bytea(&data.closed)),
     ];
+    let before = database.cpu()?;
     let told = database.pgbench(SCRIPT, (clients, arguments.postgres_turns), &variables)?;
     let turns_per_second = told
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
         .with_context(|| format!("pgbench told no speed: {told}"))?;
+    let turns = (clients * arguments.postgres_turns) as f64;
+    let database_milliseconds = milliseconds(database.cpu()? - before) / turns;
     let rows = RowsPerTurn::count_in(&login).await?;
-    Ok(Round { turns_per_second, server_milliseconds: None, rows })
+    Ok(Round { turns_per_second, server_milliseconds: None, database_milliseconds, rows })
 }
 
 /// What keeps tenants apart in the database, switched off.

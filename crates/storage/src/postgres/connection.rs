@@ -42,25 +42,34 @@ macro_rules! values {
 }
 pub(super) use values;
 
-const BEGIN_READING: &str = "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-const BEGIN_WRITING: &str = "START TRANSACTION";
+const READING: &str = "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+const WRITING: &str = "START TRANSACTION";
 
-const SET_ORG: &str = "SELECT set_config('skein.org', $1, true), NULL::text";
+/// Rows are found by their keys, in one way whatever the statistics say: these lag behind a table that has just begun to
+/// grow, and planning anew for each call costs more than the call.
+const BY_KEY: &str =
+    "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// Also names the transaction, so that the server can be asked for its fate when a commit is not answered.
-const SET_ORG_AND_NAME: &str =
-    "SELECT set_config('skein.org', $1, true), pg_current_xact_id()::text";
+/// Names the transaction, so that the server can be asked for its fate when a commit is not answered.
+const NAME: &str = "SELECT pg_current_xact_id()::text";
 
 /// A transaction. Dropping it rolls back without waiting, which is how reads end.
 pub(super) struct Transaction<'a> {
     client: &'a Client,
-    org: String,
-    begin: &'static str,
-    set_org: &'static str,
+    /// Begins it and sets its org.
+    begin: String,
+    purpose: Purpose,
     is_begun: AtomicBool,
     /// It was asked to commit, and ends with that.
     is_over: AtomicBool,
     name: OnceLock<TransactionName>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Read,
+    Find,
+    Write,
 }
 
 /// By which the server knows a transaction that writes, also after a restart.
@@ -70,12 +79,17 @@ pub(super) struct TransactionName(pub(super) String);
 impl<'a> Transaction<'a> {
     /// A consistent view of one org.
     pub(super) fn reading(client: &'a mut Client, scope: &Scope) -> Self {
-        Self::of(client, scope.org, (BEGIN_READING, SET_ORG))
+        Self::of(client, scope.org, Purpose::Read)
+    }
+
+    /// As [`Self::reading`], for records that are found by their keys.
+    pub(super) fn finding(client: &'a mut Client, scope: &Scope) -> Self {
+        Self::of(client, scope.org, Purpose::Find)
     }
 
     /// Changes to one org. Each statement sees what was committed before it, so a lock is enough to decide on.
     pub(super) fn writing(client: &'a mut Client, org: OrgId) -> Self {
-        Self::of(client, org, (BEGIN_WRITING, SET_ORG_AND_NAME))
+        Self::of(client, org, Purpose::Write)
     }
 
     pub(super) async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Fault> {
@@ -170,12 +184,18 @@ impl<'a> Transaction<'a> {
         sent
     }
 
-    fn of(client: &'a Client, org: OrgId, (begin, set_org): (&'static str, &'static str)) -> Self {
+    fn of(client: &'a Client, org: OrgId, purpose: Purpose) -> Self {
+        // An id is digits and dashes, so nothing in it could end the quotes.
+        let set_org = format!("SET LOCAL skein.org = '{org}'");
+        let begin = match purpose {
+            Purpose::Read => format!("{READING}; {set_org}"),
+            Purpose::Find => format!("{READING}; {set_org}; {BY_KEY}"),
+            Purpose::Write => format!("{WRITING}; {set_org}; {BY_KEY}"),
+        };
         Self {
             client,
-            org: org.to_string(),
             begin,
-            set_org,
+            purpose,
             is_begun: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             name: OnceLock::new(),
@@ -191,19 +211,22 @@ impl<'a> Transaction<'a> {
         if self.is_begun.load(Ordering::Relaxed) {
             return Ok(statement.await?);
         }
-        let set_org = self.client.prepare_cached(self.set_org).await?;
-        self.is_begun.store(true, Ordering::Relaxed);
-        let org: Params<'_> = &[&self.org];
-        // Polled in this order, and sent when they are polled first.
-        let (begun, set, result) = futures::join!(
-            self.client.batch_execute(self.begin),
-            self.client.query_one(&set_org, org),
-            statement
-        );
-        begun?;
-        if let Some(name) = set?.try_get(1)? {
-            self.name.get_or_init(|| TransactionName(name));
+        if self.purpose != Purpose::Write {
+            self.is_begun.store(true, Ordering::Relaxed);
+            // Polled in this order, and sent when they are polled first.
+            let begin = self.client.batch_execute(&self.begin);
+            let (begun, result) = futures::join!(begin, statement);
+            begun?;
+            return Ok(result?);
         }
+        let name = self.client.prepare_cached(NAME).await?;
+        self.is_begun.store(true, Ordering::Relaxed);
+        let (begin, name) =
+            (self.client.batch_execute(&self.begin), self.client.query_one(&name, &[]));
+        let (begun, named, result) = futures::join!(begin, name, statement);
+        begun?;
+        let name = named?.try_get(0)?;
+        self.name.get_or_init(|| TransactionName(name));
         Ok(result?)
     }
 }

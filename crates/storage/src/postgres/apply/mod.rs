@@ -160,6 +160,13 @@ fn logs_and_turns(changes: &ChangeSet) -> (Vec<Uuid>, Vec<Uuid>) {
             | Write::PutCheckpoint(_) => {}
         }
     }
-    let as_uuids = |ids: Vec<LogId>| ids.iter().map(|id| *id.as_uuid()).collect();
-    (as_uuids(logs), turns.iter().map(|id| *id.as_uuid()).collect())
+    let (mut logs, mut turns): (Vec<Uuid>, Vec<Uuid>) = (
+        logs.iter().map(|id| *id.as_uuid()).collect(),
+        turns.iter().map(|id| *id.as_uuid()).collect(),
+    );
+    for ids in [&mut logs, &mut turns] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    (logs, turns)
 }

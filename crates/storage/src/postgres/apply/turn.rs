@@ -9,10 +9,10 @@ use super::{
     super::{
         connection::values,
         error::Fault,
-        rows::{Columns, int, moment, pack_list, small},
+        rows::{int, moment, pack_list, small},
     },
     Applying,
-    facts::{self, PARTICIPANTS, Participant, TurnProgress},
+    facts::{PARTICIPANT, Participant, TurnProgress},
 };
 
 const INSERT_TURN: &str = "INSERT INTO turns (
@@ -64,13 +64,11 @@ impl<'a> Applying<'a> {
             return Ok(*known);
         }
         self.flush().await?;
-        let (sessions, users) = ([*session.as_uuid()], [*user.as_uuid()]);
-        let rows = self
+        let found = self
             .transaction
-            .query(PARTICIPANTS, &[self.org(), &sessions.as_slice(), &users.as_slice()])
+            .query_opt(PARTICIPANT, &[self.org(), session.as_uuid(), user.as_uuid()])
             .await?;
-        let row = rows.first().ok_or(Conflict::Missing("session"))?;
-        Ok(facts::participant(&Columns::new("session", row))?.1)
+        Participant::from(&found.ok_or(Conflict::Missing("session"))?)
     }
 
     pub(super) fn start_turn(&mut self, turn: TurnId, at: Timestamp) -> Result<(), Fault> {
