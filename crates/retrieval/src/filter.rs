@@ -26,7 +26,8 @@ impl PathFilter {
             }
         }
         let globs = if glob_count > 0 { globs.build().ok() } else { None };
-        let is_everywhere = patterns.is_empty() || prefixes.iter().any(|prefix| prefix.is_empty() || prefix == ".");
+        let is_everywhere =
+            patterns.is_empty() || prefixes.iter().any(|prefix| prefix.is_empty() || prefix == ".");
         Self { prefixes, globs, is_everywhere }
     }
 
@@ -36,7 +37,8 @@ impl PathFilter {
 
     pub(crate) fn matches(&self, path: &str) -> bool {
         let is_below = |prefix: &String| {
-            path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            path.strip_prefix(prefix.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.is_everywhere
             || self.prefixes.iter().any(is_below)
@@ -68,7 +70,10 @@ mod tests {
         assert_eq!(matching("src"), ["src/a.rs", "src/deep/b.rs"]);
         assert_eq!(matching("./src/deep/"), ["src/deep/b.rs"]);
         assert_eq!(matching("d.rs"), ["d.rs"]);
-        assert_eq!(matching("."), ["src/a.rs", "src/deep/b.rs", "srcs/c.rs", "d.rs", "docs/[x].md"]);
+        assert_eq!(
+            matching("."),
+            ["src/a.rs", "src/deep/b.rs", "srcs/c.rs", "d.rs", "docs/[x].md"]
+        );
     }
 
     #[test]

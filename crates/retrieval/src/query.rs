@@ -11,13 +11,107 @@ const MAX_NAMES: usize = 96;
 
 /// Words that carry a question and not its subject.
 const STOP_WORDS: &[&str] = &[
-    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "before", "being", "but",
-    "by", "can", "code", "could", "defined", "did", "do", "does", "each", "every", "explain", "find", "for", "from",
-    "get", "give", "given", "gets", "had", "happen", "happens", "has", "have", "how", "i", "if", "implement",
-    "implemented", "implementation", "in", "into", "is", "it", "its", "made", "make", "me", "my", "no", "not", "of",
-    "on", "one", "or", "our", "out", "please", "self", "show", "so", "some", "tell", "that", "the", "their", "them",
-    "then", "there", "these", "they", "this", "those", "to", "up", "use", "used", "uses", "using", "via", "was", "we",
-    "were", "what", "when", "where", "which", "while", "who", "why", "will", "with", "work", "works", "would", "you",
+    "a",
+    "about",
+    "all",
+    "also",
+    "am",
+    "an",
+    "and",
+    "any",
+    "are",
+    "as",
+    "at",
+    "be",
+    "been",
+    "before",
+    "being",
+    "but",
+    "by",
+    "can",
+    "code",
+    "could",
+    "defined",
+    "did",
+    "do",
+    "does",
+    "each",
+    "every",
+    "explain",
+    "find",
+    "for",
+    "from",
+    "get",
+    "give",
+    "given",
+    "gets",
+    "had",
+    "happen",
+    "happens",
+    "has",
+    "have",
+    "how",
+    "i",
+    "if",
+    "implement",
+    "implemented",
+    "implementation",
+    "in",
+    "into",
+    "is",
+    "it",
+    "its",
+    "made",
+    "make",
+    "me",
+    "my",
+    "no",
+    "not",
+    "of",
+    "on",
+    "one",
+    "or",
+    "our",
+    "out",
+    "please",
+    "self",
+    "show",
+    "so",
+    "some",
+    "tell",
+    "that",
+    "the",
+    "their",
+    "them",
+    "then",
+    "there",
+    "these",
+    "they",
+    "this",
+    "those",
+    "to",
+    "up",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "via",
+    "was",
+    "we",
+    "were",
+    "what",
+    "when",
+    "where",
+    "which",
+    "while",
+    "who",
+    "why",
+    "will",
+    "with",
+    "work",
+    "works",
+    "would",
+    "you",
     "your",
 ];
 
@@ -35,8 +129,7 @@ pub(crate) struct Question {
 impl Question {
     pub(crate) fn of(text: &str) -> Self {
         let words = words(head(text));
-        let telling: Vec<&str> =
-            words.iter().copied().filter(|word| !is_stop_word(word)).collect();
+        let telling: Vec<&str> = words.iter().copied().filter(|word| !is_stop_word(word)).collect();
         let words = if telling.is_empty() { words } else { telling };
         let is_about_tests = words.iter().any(|word| word.to_ascii_lowercase().starts_with("test"));
         Self { terms: terms(&words), names: names(&words), is_about_tests }
@@ -77,7 +170,10 @@ fn terms(words: &[&str]) -> Vec<String> {
 fn names(words: &[&str]) -> Vec<(String, f64)> {
     let mut names: Vec<(String, f64)> = Vec::new();
     let mut add = |name: String, weight: f64| {
-        if name.len() >= 3 && names.len() < MAX_NAMES && !names.iter().any(|(known, _)| *known == name) {
+        if name.len() >= 3
+            && names.len() < MAX_NAMES
+            && !names.iter().any(|(known, _)| *known == name)
+        {
             names.push((name, weight));
         }
     };

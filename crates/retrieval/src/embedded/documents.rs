@@ -22,8 +22,8 @@ use crate::{
 /// In one transaction, so that a search sees the old text or the new one.
 pub(super) fn add(inner: &Inner, org: OrgId, document: &IndexDocument) -> Result<u32, Fault> {
     let (log, id) = (document.log.as_uuid().as_bytes(), document.id.as_uuid().as_bytes());
-    let language = of_media_type(&document.media_type)
-        .or_else(|| detect(&document.name, &document.text));
+    let language =
+        of_media_type(&document.media_type).or_else(|| detect(&document.name, &document.text));
     let text = Text {
         path: &document.name,
         text: &document.text,
@@ -84,7 +84,11 @@ fn count(db: &Connection, corpus: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn ids(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<Vec<i64>> {
+fn ids(
+    db: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<i64>> {
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query_map(parameters, |row| row.get(0))?;
     rows.collect()

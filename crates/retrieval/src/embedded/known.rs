@@ -22,7 +22,8 @@ impl Evidence {
         match source {
             Source::Blob { oid } => Self { stat: None, blob: Some(oid.clone()) },
             Source::File(stat) => {
-                let is_settled = stat.ctime_ns.max(stat.mtime_ns) < now_ns.saturating_sub(SETTLED_NS);
+                let is_settled =
+                    stat.ctime_ns.max(stat.mtime_ns) < now_ns.saturating_sub(SETTLED_NS);
                 Self { stat: is_settled.then_some(*stat), blob: None }
             }
         }
@@ -37,7 +38,8 @@ impl Evidence {
 
     /// What to remember of a file whose content was compared.
     fn renewed(&self, seen: Self) -> Option<Self> {
-        let merged = Self { stat: seen.stat.or(self.stat), blob: seen.blob.or_else(|| self.blob.clone()) };
+        let merged =
+            Self { stat: seen.stat.or(self.stat), blob: seen.blob.or_else(|| self.blob.clone()) };
         (merged != *self).then_some(merged)
     }
 }

@@ -150,7 +150,11 @@ impl Drop for Claim {
 
 #[async_trait]
 impl Retriever for EmbeddedIndex {
-    async fn search(&self, scope: &Scope, query: &RetrievalQuery) -> Result<Vec<Chunk>, RetrieveError> {
+    async fn search(
+        &self,
+        scope: &Scope,
+        query: &RetrievalQuery,
+    ) -> Result<Vec<Chunk>, RetrieveError> {
         let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
         let (org, query) = (scope.org, query.clone());
         Ok(self.blocking(move |inner| search::search(inner, org, &query)).await?)
@@ -176,7 +180,9 @@ impl PassageIndex for EmbeddedIndex {
         let run = self.blocking(move |inner| {
             let outcome = run::run(inner, &order);
             drop(claim);
-            outcome.and_then(|()| inner.status(&subject)).map(|status| (status, *order.progress.borrow()))
+            outcome
+                .and_then(|()| inner.status(&subject))
+                .map(|status| (status, *order.progress.borrow()))
         });
         tokio::pin!(run);
         let mut ticks = tokio::time::interval(TELL_EVERY);
@@ -197,7 +203,11 @@ impl PassageIndex for EmbeddedIndex {
         }
     }
 
-    async fn index_status(&self, scope: &Scope, repo: RepoId) -> Result<Option<IndexStatus>, IndexError> {
+    async fn index_status(
+        &self,
+        scope: &Scope,
+        repo: RepoId,
+    ) -> Result<Option<IndexStatus>, IndexError> {
         let subject = Subject::Repo(scope.org, repo);
         Ok(self.blocking(move |inner| inner.status(&subject)).await?)
     }
@@ -213,7 +223,11 @@ impl PassageIndex for EmbeddedIndex {
         Ok(removed.await?)
     }
 
-    async fn add_document(&self, scope: &Scope, document: IndexDocument) -> Result<u32, IndexError> {
+    async fn add_document(
+        &self,
+        scope: &Scope,
+        document: IndexDocument,
+    ) -> Result<u32, IndexError> {
         let org = scope.org;
         Ok(self.blocking(move |inner| documents::add(inner, org, &document)).await?)
     }

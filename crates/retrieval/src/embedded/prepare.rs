@@ -31,7 +31,8 @@ pub(super) struct NewPassage {
 impl NewFile {
     /// About what it takes in memory.
     pub(super) fn bytes(&self) -> usize {
-        let of = |passage: &NewPassage| passage.passage.text.len() + passage.text_tokens.len() + 256;
+        let of =
+            |passage: &NewPassage| passage.passage.text.len() + passage.text_tokens.len() + 256;
         self.passages.iter().map(of).sum::<usize>() + 512
     }
 }

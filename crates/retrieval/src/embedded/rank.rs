@@ -100,8 +100,10 @@ impl<'a> Ranking<'a> {
 
     /// Tests, lock files and histories repeat what is defined elsewhere.
     fn standing(&self, path: &str) -> f64 {
-        const TESTS: &[&str] = &["test", "tests", "spec", "specs", "__tests__", "testdata", "fixtures"];
-        const ASIDE: &[&str] = &["bench", "benches", "example", "examples", "vendor", "third_party"];
+        const TESTS: &[&str] =
+            &["test", "tests", "spec", "specs", "__tests__", "testdata", "fixtures"];
+        const ASIDE: &[&str] =
+            &["bench", "benches", "example", "examples", "vendor", "third_party"];
         let lower = path.to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or(&lower);
         let stem = name.split('.').next().unwrap_or(name);
@@ -111,7 +113,8 @@ impl<'a> Ranking<'a> {
             || ["_test", "_tests", "test", "tests"].iter().any(|end| stem.ends_with(end))
             || name.contains(".test.")
             || name.contains(".spec.");
-        let is_list = name.ends_with(".lock") || name == "package-lock.json" || name.ends_with("-lock.yaml");
+        let is_list =
+            name.ends_with(".lock") || name == "package-lock.json" || name.ends_with("-lock.yaml");
         let is_history = ["changelog", "changes", "history", "releases"].contains(&stem);
         let test = if is_test && !self.question.is_about_tests { 0.75 } else { 1.0 };
         let aside = if has(ASIDE) { 0.85 } else { 1.0 };

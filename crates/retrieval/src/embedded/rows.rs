@@ -21,7 +21,11 @@ pub(super) struct Place<'a> {
 }
 
 /// Returns the id of the file's row.
-pub(super) fn insert_file(db: &Connection, place: &Place<'_>, file: &NewFile) -> rusqlite::Result<i64> {
+pub(super) fn insert_file(
+    db: &Connection,
+    place: &Place<'_>,
+    file: &NewFile,
+) -> rusqlite::Result<i64> {
     let Evidence { stat, blob } = &file.evidence;
     let mut statement = db.prepare_cached(
         "INSERT INTO files (org_id, corpus, path, language, sha256, chunks, from_gen,
@@ -110,11 +114,7 @@ pub(super) fn remove_file(db: &Connection, corpus: i64, file: i64) -> rusqlite::
 }
 
 /// Removes the files that no search can see any more, in short transactions.
-pub(super) fn remove_files(
-    db: &super::Writer,
-    corpus: i64,
-    files: &[i64],
-) -> rusqlite::Result<()> {
+pub(super) fn remove_files(db: &super::Writer, corpus: i64, files: &[i64]) -> rusqlite::Result<()> {
     for some in files.chunks(REMOVED_AT_ONCE) {
         let mut db = db.lock();
         let transaction = db.transaction()?;

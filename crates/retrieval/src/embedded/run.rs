@@ -7,7 +7,10 @@ use std::{
 };
 
 use rusqlite::params;
-use skein_core::{model::OrgId, ports::{IndexJob, IndexProgress}};
+use skein_core::{
+    model::OrgId,
+    ports::{IndexJob, IndexProgress},
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -192,8 +195,14 @@ impl Run<'_> {
     }
 
     /// From here on searches see the new files and no longer the old ones.
-    fn publish(&self, seen: &Seen, head: Option<&str>, skipped: &SkippedCounts) -> Result<(), Fault> {
-        let live = self.rows("SELECT id FROM files WHERE corpus = ?1 AND from_gen < ?2 AND to_gen IS NULL")?;
+    fn publish(
+        &self,
+        seen: &Seen,
+        head: Option<&str>,
+        skipped: &SkippedCounts,
+    ) -> Result<(), Fault> {
+        let live = self
+            .rows("SELECT id FROM files WHERE corpus = ?1 AND from_gen < ?2 AND to_gen IS NULL")?;
         let gone: Vec<i64> = live.into_iter().filter(|id| !seen.rows.contains(*id)).collect();
         let staged: bool = {
             let db = self.inner.writer.lock();

@@ -102,7 +102,8 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
         let _ = std::fs::remove_file(name);
     }
     let connection = configured(connect(path, OpenFlags::SQLITE_OPEN_CREATE)?)?;
-    connection.execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"))?;
+    connection
+        .execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"))?;
     Ok(connection)
 }
 

@@ -61,8 +61,9 @@ impl<'a> Search<'a> {
             Part::Documents(_) => true,
             Part::Repo => {
                 let wanted = self.query.language.as_deref();
-                wanted.is_none_or(|wanted| language.is_some_and(|own| own.eq_ignore_ascii_case(wanted)))
-                    && self.paths.matches(path)
+                wanted.is_none_or(|wanted| {
+                    language.is_some_and(|own| own.eq_ignore_ascii_case(wanted))
+                }) && self.paths.matches(path)
             }
         }
     }
@@ -76,7 +77,11 @@ pub(super) enum Part<'a> {
 }
 
 /// The best passages first.
-pub(super) fn search(inner: &Inner, org: OrgId, query: &RetrievalQuery) -> Result<Vec<Chunk>, Fault> {
+pub(super) fn search(
+    inner: &Inner,
+    org: OrgId,
+    query: &RetrievalQuery,
+) -> Result<Vec<Chunk>, Fault> {
     let search = Search::new(org, query);
     let mut hits = inner.readers.take()?.snapshot(|db| lexical(inner, db, &search))?;
     hits.truncate(search.limit());
@@ -84,7 +89,11 @@ pub(super) fn search(inner: &Inner, org: OrgId, query: &RetrievalQuery) -> Resul
 }
 
 /// Passages of the repository and of the documents, the best first.
-pub(super) fn lexical(inner: &Inner, db: &Connection, search: &Search<'_>) -> Result<Vec<Hit>, Fault> {
+pub(super) fn lexical(
+    inner: &Inner,
+    db: &Connection,
+    search: &Search<'_>,
+) -> Result<Vec<Hit>, Fault> {
     let mut hits = Vec::new();
     for (subject, part) in parts(search) {
         if let Some(corpus) = Corpus::find(db, &subject)? {
@@ -142,7 +151,8 @@ fn in_corpus(
 /// Best first; what is equally good in the order of the repository.
 pub(super) fn sort(hits: &mut [Hit]) {
     hits.sort_by(|a, b| {
-        let place = |hit: &Hit| (hit.chunk.path.clone(), hit.chunk.start_line, hit.chunk.id.clone());
+        let place =
+            |hit: &Hit| (hit.chunk.path.clone(), hit.chunk.start_line, hit.chunk.id.clone());
         b.chunk.score.total_cmp(&a.chunk.score).then_with(|| place(a).cmp(&place(b)))
     });
 }
