@@ -47,9 +47,15 @@ pub(crate) enum Workload {
     W7,
     /// One producer, many subscribers.
     W9,
+    /// W2 on PostgreSQL, beside pgbench.
+    Postgres,
+    /// The newest of a million sessions, as those who see all, few or many of them.
+    Lists,
+    /// What it costs to know who is calling.
+    Auth,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RunArguments {
     /// The release binary.
     #[arg(long)]
@@ -84,6 +90,15 @@ pub(crate) struct RunArguments {
     /// Subscribers of W9.
     #[arg(long, env = "SKEIN_BENCH_SUBSCRIBERS", default_value_t = 100)]
     pub(crate) subscribers: usize,
+    /// Turns of each session on PostgreSQL.
+    #[arg(long, env = "SKEIN_BENCH_POSTGRES_TURNS", default_value_t = 100)]
+    pub(crate) postgres_turns: usize,
+    /// Where PostgreSQL keeps its files; on a disk, and open to the user `postgres` if this runs as root.
+    #[arg(long, env = "SKEIN_BENCH_POSTGRES_DATA", default_value_os_t = std::env::temp_dir())]
+    pub(crate) postgres_data: PathBuf,
+    /// Sessions of the lists.
+    #[arg(long, env = "SKEIN_BENCH_LISTED", default_value_t = 1_000_000)]
+    pub(crate) listed: usize,
     /// A single measurement stops after this, with what it has.
     #[arg(long, env = "SKEIN_BENCH_CAP_SECONDS", default_value_t = 60)]
     pub(crate) cap_seconds: u64,

@@ -1,13 +1,16 @@
 //! Measures Skein over HTTP, beside a program that writes the same rows and does nothing else.
 //!
-//! `scripts/bench` builds both and runs everything. The workloads are W1–W4 and W6–W9 of `docs/benchmarks.md`.
+//! `scripts/bench` builds both and runs everything. `docs/benchmarks.md` describes the workloads.
 #![expect(clippy::print_stdout, reason = "the results are this program's output")]
 #![expect(clippy::print_stderr, reason = "progress is told while it measures")]
 
 mod arguments;
+mod authentication;
 mod client;
 mod large;
 mod limit;
+mod lists;
+mod postgres;
 mod process;
 mod report;
 mod same_rows;
@@ -68,6 +71,15 @@ async fn measure(arguments: &RunArguments) -> anyhow::Result<()> {
     }
     if arguments.wants(Workload::W9) {
         stream::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Postgres) {
+        postgres::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Lists) {
+        lists::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Auth) {
+        authentication::measure(arguments, &mut report).await?;
     }
     println!("{}", report.to_markdown());
     Ok(())

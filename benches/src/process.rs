@@ -5,7 +5,7 @@ use std::{collections::HashMap, fs, path::Path, time::Duration};
 use anyhow::Context as _;
 
 /// The kernel's unit of time in `/proc/<pid>/stat` and `/proc/stat`; 100 a second on every Linux of today.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Processor time of a process so far.
 #[derive(Debug, Clone, Default)]

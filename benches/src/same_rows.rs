@@ -39,6 +39,31 @@ impl RowsPerTurn {
     }
 }
 
+impl RowsPerTurn {
+    /// The same of a database of PostgreSQL.
+    pub(crate) async fn count_in(client: &tokio_postgres::Client) -> anyhow::Result<Self> {
+        let row = client
+            .query_one(
+                "SELECT (SELECT count(*) FROM events WHERE turn_id IS NOT NULL) / turns.n,
+                     (SELECT sum(length(data)) FROM events WHERE turn_id IS NOT NULL) / turns.n,
+                     (SELECT count(*) FROM payloads) / turns.n,
+                     (SELECT count(*) FROM audit WHERE target LIKE 'turn/%') / turns.n,
+                     (SELECT sum(length(instruction_summary) + coalesce(length(answer_summary), 0))
+                      FROM turns) / turns.n
+                 FROM (SELECT greatest(count(*), 1)::float8 AS n FROM turns) turns",
+                &[],
+            )
+            .await?;
+        Ok(Self {
+            events: row.try_get(0)?,
+            event_bytes: row.try_get(1)?,
+            payloads: row.try_get(2)?,
+            audit: row.try_get(3)?,
+            turn_bytes: row.try_get(4)?,
+        })
+    }
+}
+
 impl fmt::Display for RowsPerTurn {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { events, event_bytes, payloads, audit, turn_bytes } = self;

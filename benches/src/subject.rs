@@ -55,14 +55,28 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new(arguments: &RunArguments) -> anyhow::Result<Self> {
+        Self::on(arguments, "")
+    }
+
+    /// With further settings.
+    pub(crate) fn on(arguments: &RunArguments, settings: &str) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("store-").tempdir_in(&arguments.data)?;
         let chunks = arguments.chunks;
         let config = format!(
             "[agents.bench]\nruntime = \"echo\"\nreply_bytes = {REPLY_BYTES}\n\n\
-             [agents.stream]\nruntime = \"echo\"\nchunks = {chunks}\nchunk_bytes = {CHUNK_BYTES}\ncoalesce = false\n"
+             [agents.stream]\nruntime = \"echo\"\nchunks = {chunks}\nchunk_bytes = {CHUNK_BYTES}\ncoalesce = false\n\n{settings}"
         );
         fs::write(folder.path().join("config.toml"), config)?;
         Ok(Self { folder })
+    }
+
+    /// Brings the database of its settings up to date, as its owner.
+    pub(crate) async fn migrate(&self, arguments: &RunArguments) -> anyhow::Result<()> {
+        let mut command = Command::new(&arguments.skein);
+        let migrated = command.args(["migrate", "up", "--home"]).arg(self.path()).output().await?;
+        let told = String::from_utf8_lossy(&migrated.stderr);
+        ensure!(migrated.status.success(), "the database cannot be migrated: {told}");
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -141,6 +155,10 @@ impl Server {
         Connection::open(&endpoint).await?.get("/readyz").await?;
         let ready_after = started_at.elapsed();
         Ok(Self { child, _stdout: stdout, pid, endpoint, ready_after })
+    }
+
+    pub(crate) async fn start_skein(arguments: &RunArguments, home: &Home) -> anyhow::Result<Self> {
+        Self::start(arguments, Subject::Skein, home).await
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {

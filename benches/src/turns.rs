@@ -185,6 +185,18 @@ pub(crate) async fn many_sessions(
 async fn w2_round(arguments: &RunArguments, subject: Subject) -> anyhow::Result<(Round, f64)> {
     let home = Home::new(arguments)?;
     let server = Server::start(arguments, subject, &home).await?;
+    let (latencies, used) = at_once(arguments, &server).await?;
+    let megabytes = rss_megabytes(server.pid)?;
+    server.stop().await?;
+    let rows = RowsPerTurn::count(&home.database()?)?;
+    Ok((Round { turns: latencies.len(), used, latencies, rows }, megabytes))
+}
+
+/// The turns of W2 on a server; gives their latencies in milliseconds.
+pub(crate) async fn at_once(
+    arguments: &RunArguments,
+    server: &Server,
+) -> anyhow::Result<(Vec<f64>, Used)> {
     let mut clients = Vec::new();
     for seed in 0..arguments.w2_sessions {
         let mut connection = server.connect().await?;
@@ -197,12 +209,7 @@ async fn w2_round(arguments: &RunArguments, subject: Subject) -> anyhow::Result<
         Plan { session, turns: arguments.w2_turns, stop_at }.run(connection, noise).await
     });
     let latencies = try_join_all(runs).await?.concat();
-    let used = meter.stop()?;
-    let megabytes = rss_megabytes(server.pid)?;
-    drop(clients);
-    server.stop().await?;
-    let rows = RowsPerTurn::count(&home.database()?)?;
-    Ok((Round { turns: latencies.len(), used, latencies, rows }, megabytes))
+    Ok((latencies, meter.stop()?))
 }
 
 /// Turns of one session, each sent when the one before it was answered.
@@ -255,7 +262,7 @@ fn others(rounds: &[Vec<Round>; 2]) -> Vec<f64> {
     rounds.iter().flatten().map(|round| round.used.other_processors).collect()
 }
 
-fn quantile(values: &[f64], part: f64) -> f64 {
+pub(crate) fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let index = (sorted.len().saturating_sub(1) as f64 * part) as usize;

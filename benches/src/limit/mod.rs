@@ -9,6 +9,8 @@ mod rows;
 mod store;
 mod writer;
 
+pub(crate) use rows::{EventData, SUMMARY_CHARS};
+
 use std::sync::Arc;
 
 use anyhow::Context as _;

@@ -15,7 +15,7 @@ const EPOCH_MILLIS: u64 = 1_794_700_800_000;
 /// The product compresses event data from this size on.
 const COMPRESS_FROM_BYTES: usize = 512;
 
-const SUMMARY_CHARS: usize = 1_024;
+pub(crate) const SUMMARY_CHARS: usize = 1_024;
 
 /// One thing to write.
 #[derive(Debug)]
@@ -347,6 +347,29 @@ fn message_json(id: Uuid, role: &str, text: &str, more: &str) -> String {
     format!(
         r#"{{"messageId":"{id}","role":"{role}","content":{{"type":"text","text":"{text}"{more}}}}}"#
     )
+}
+
+/// The data of a turn's events, as the product stores it.
+pub(crate) struct EventData {
+    pub(crate) opened: Vec<u8>,
+    pub(crate) question: Vec<u8>,
+    pub(crate) answer: Vec<u8>,
+    pub(crate) closed: Vec<u8>,
+}
+
+impl EventData {
+    pub(crate) fn new(instruction: &str, reply: &str) -> anyhow::Result<Self> {
+        let opened =
+            format!(r#"{{"sequenceNumber":1,"instruction":"{instruction}","mode":"ask"}}"#);
+        let question = message_json(Uuid::nil(), "user", instruction, "");
+        let answer = message_json(Uuid::nil(), "agent", reply, r#","partial":false"#);
+        Ok(Self {
+            opened: marked_plain(opened.as_bytes()),
+            question: pack(question.as_bytes())?,
+            answer: pack(answer.as_bytes())?,
+            closed: marked_plain(br#"{"sequenceNumber":1,"warnings":[]}"#),
+        })
+    }
 }
 
 /// A mark and the bytes, compressed as the product does it.

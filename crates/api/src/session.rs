@@ -120,6 +120,8 @@ pub struct SessionList {
     pub sessions: Vec<Session>,
     /// Sessions that match, over all pages.
     pub total: u64,
+    /// There are more than `total`: with `q`, `agent` or `repoId`, matches are counted up to 10,000.
+    pub total_is_lower_bound: bool,
     pub limit: u32,
     pub offset: u64,
     /// The `cursor` of the next page, if there is one.

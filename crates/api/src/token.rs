@@ -64,10 +64,13 @@ pub struct IssuedToken {
     pub revoked_at: Option<Time>,
 }
 
-/// Tokens, newest first.
+/// A page of tokens, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct TokenList {
     pub tokens: Vec<Token>,
+    /// The `cursor` of the next page, if there is one.
+    pub next_cursor: Option<String>,
 }
 
 /// Who is calling, and what they may do.

@@ -64,6 +64,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The store did not answer. What it was asked to do may be done.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Unavailable(_)))
+    }
+
     /// Whether somebody else was faster: reloading and deciding again may succeed.
     pub(crate) fn is_lost_race(&self) -> bool {
         matches!(

@@ -233,7 +233,14 @@ pub(crate) enum TokenCommand {
         session: Option<String>,
     },
     /// List tokens, newest first
-    List,
+    List {
+        /// At most this many, up to 200
+        #[arg(long, value_name = "N")]
+        limit: Option<u32>,
+        /// Go on from the nextCursor of the page before
+        #[arg(long)]
+        cursor: Option<String>,
+    },
     /// End a token at once
     Revoke {
         /// Id, or the beginning of it

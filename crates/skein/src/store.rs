@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use skein_core::{model::SystemScope, ports::Storage};
 use skein_storage::{
-    postgres::{self, PostgresStore},
+    postgres::{self, PostgresStore, Tenure},
     sqlite::{self, SqliteOptions, SqliteStore},
 };
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -29,13 +29,36 @@ pub(crate) enum Engine {
     Postgres(PostgresStore),
 }
 
-impl Engine {
-    /// Opens what the settings name. The file of the home is brought up to date; a PostgreSQL database must be.
-    pub(crate) async fn open(home: &Home, settings: &Settings) -> Result<Self, Failure> {
-        match settings.is_postgres() {
-            true => open_postgres(settings).await.map(Self::Postgres),
-            false => open_sqlite(home).await.map(Self::Sqlite),
+/// What keeps others from working on the same store, for as long as it is held.
+pub(crate) enum Place {
+    /// The home's lock, which is held by whoever opens a store.
+    Home,
+    Database(Box<Tenure>),
+}
+
+impl Place {
+    /// Resolves when the place is lost to somebody else, if that can be.
+    pub(crate) async fn lost(self) -> Failure {
+        match self {
+            Self::Home => std::future::pending().await,
+            Self::Database(tenure) => {
+                let displaced = tenure.keep().await;
+                Failure::new(Exit::Conflict, "this server ends at once").because(displaced).hint(
+                    "unfinished turns are recovered by the server that works on the database now",
+                )
+            }
         }
+    }
+}
+
+impl Engine {
+    /// Opens what the settings name, alone. The file of the home is brought up to date; a PostgreSQL database must be.
+    pub(crate) async fn open(home: &Home, settings: &Settings) -> Result<(Self, Place), Failure> {
+        if settings.is_postgres() {
+            let (store, tenure) = open_postgres(settings).await?;
+            return Ok((Self::Postgres(store), Place::Database(Box::new(tenure))));
+        }
+        Ok((Self::Sqlite(open_sqlite(home).await?), Place::Home))
     }
 
     pub(crate) fn storage(&self) -> Arc<dyn Storage> {
@@ -101,10 +124,10 @@ async fn open_sqlite(home: &Home) -> Result<Arc<SqliteStore>, Failure> {
     }
 }
 
-async fn open_postgres(settings: &Settings) -> Result<PostgresStore, Failure> {
+async fn open_postgres(settings: &Settings) -> Result<(PostgresStore, Tenure), Failure> {
     use postgres::OpenError;
 
-    let opened = PostgresStore::open(&settings.url, settings.connections).await;
+    let opened = PostgresStore::open_alone(&settings.url, settings.connections).await;
     opened.map_err(|error| match error {
         OpenError::Schema(error) => migrate_failure(error),
         error @ OpenError::Url(_) => {
@@ -114,6 +137,11 @@ async fn open_postgres(settings: &Settings) -> Result<PostgresStore, Failure> {
             Failure::new(Exit::Usage, "this database role cannot keep tenants apart")
                 .because(error)
                 .hint("give store.url a role of its own; the owner belongs in store.migrate_url")
+        }
+        error @ OpenError::InUse { .. } => {
+            Failure::new(Exit::Conflict, "the database is in use").because(error).hint(
+                "stop the other server first; SKEIN_URL and SKEIN_TOKEN let commands use it from here",
+            )
         }
         error @ OpenError::Unreachable(_) => {
             Failure::new(Exit::Unavailable, "the database cannot be reached").because(error)

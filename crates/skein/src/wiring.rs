@@ -29,7 +29,7 @@ use crate::{
     failure::{Exit, Failure},
     home::Home,
     providers,
-    store::Engine,
+    store::{Engine, Place},
     system::System,
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct Instance {
     pub(crate) app: App,
     pub(crate) server: ServerSettings,
     store: Engine,
+    /// Given up after everything else.
+    place: Place,
     /// Writes that nobody waits for.
     background: TaskTracker,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// Opens the store, brings its schema up to date, and puts everything together.
     pub(crate) async fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
-        let store = Engine::open(home, &config.settings.store).await?;
+        let (store, place) = Engine::open(home, &config.settings.store).await?;
         let platform = Arc::new(Platform {
             store: store.storage(),
             feed: Arc::new(Feed::default()),
@@ -81,7 +83,7 @@ impl Instance {
                 Failure::new(Exit::Failed, "metrics cannot be counted").because(error)
             })?,
         };
-        Ok(Self { app, server: server_settings(&config.settings), store, background })
+        Ok(Self { app, server: server_settings(&config.settings), store, place, background })
     }
 
     /// Ends what a crash cut off. Before anyone can ask about it.
@@ -94,6 +96,11 @@ impl Instance {
     /// Seals the audit log for as long as it is polled.
     pub(crate) fn sealing(&self) -> impl Future<Output = ()> + Send + 'static {
         self.store.clone().keep_sealed()
+    }
+
+    /// Resolves when somebody else works on the store. Nothing may be written any more then.
+    pub(crate) fn displaced(&mut self) -> impl Future<Output = Failure> + use<> {
+        std::mem::replace(&mut self.place, Place::Home).lost()
     }
 
     /// Waits a while for running turns, then closes the store. What is left is recovered at the next start.
@@ -116,6 +123,7 @@ impl Instance {
             tracing::warn!("some refusals were not audited in time");
         }
         self.store.close().await;
+        drop(self.place);
     }
 }
 

@@ -22,8 +22,9 @@ enum Codec {
 }
 
 thread_local! {
-    /// A compressor costs more to set up than to use.
+    /// A compressor costs more to set up than to use, and so does its counterpart.
     static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 /// Marks the bytes, and compresses them where that helps.
@@ -49,9 +50,9 @@ pub fn unpack<'a>(entity: &'static str, stored: &'a [u8]) -> Result<Cow<'a, [u8]
                 .and_then(|size| usize::try_from(size).ok())
                 .filter(|size| *size <= MAX_DECODED_BYTES)
                 .ok_or_else(|| corrupt("its compressed size is out of bounds"))?;
-            zstd::bulk::decompress(bytes, size)
+            decompress(bytes, size)
                 .map(Cow::Owned)
-                .map_err(|_| corrupt("it cannot be decompressed"))
+                .ok_or_else(|| corrupt("it cannot be decompressed"))
         }
         Some(_) => Err(corrupt("its codec is unknown")),
         None => Err(corrupt("it is empty")),
@@ -103,6 +104,15 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
             *slot = zstd::bulk::Compressor::new(LEVEL).ok();
         }
         slot.as_mut()?.compress(bytes).ok()
+    })
+}
+
+fn decompress(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = zstd::bulk::Decompressor::new().ok();
+        }
+        slot.as_mut()?.decompress(bytes, size).ok()
     })
 }
 

@@ -238,26 +238,32 @@ impl Orchestrator {
         let turn = &mut planned.turn;
         let waiting = self.running.wait_for(turn.id);
         let control = turn.started_at.and_then(|_| self.running.enter(turn.id));
-        let committed = match self.platform.commit(&scope, changes).await {
-            Ok(committed) => committed,
-            Err(error) => {
-                self.running.forget(turn.id);
-                self.running.leave(turn.id);
-                drop(tell.send(Err(error)));
-                return;
+        match self.platform.commit(&scope, changes).await {
+            Ok(committed) => {
+                turn.number = committed.turn_numbers.first().copied().unwrap_or_default();
+                let first = committed.events.iter().find(|event| event.turn == Some(turn.id));
+                // A caller that has gone is not told; the turn goes on.
+                drop(tell.send(Ok(Accepted {
+                    session,
+                    turn: turn.id,
+                    sequence_number: turn.number,
+                    before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
+                    replayed: false,
+                    waiting: Some(waiting),
+                })));
             }
-        };
-        turn.number = committed.turn_numbers.first().copied().unwrap_or_default();
-        let first = committed.events.iter().find(|event| event.turn == Some(turn.id));
-        // A caller that has gone is not told; the turn goes on.
-        drop(tell.send(Ok(Accepted {
-            session,
-            turn: turn.id,
-            sequence_number: turn.number,
-            before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
-            replayed: false,
-            waiting: Some(waiting),
-        })));
+            Err(error) => {
+                let may_be_kept = error.is_unavailable();
+                self.running.forget(turn.id);
+                drop(tell.send(Err(error)));
+                let kept = match may_be_kept {
+                    true => self.kept_after_all(&scope, turn).await,
+                    false => None,
+                };
+                let Some(kept) = kept else { return self.running.leave(turn.id) };
+                *turn = kept;
+            }
+        }
         let Some(control) = control else {
             // The turn before it may have ended while this one was being queued.
             return self.start_next(&scope, session).await;

@@ -9,7 +9,7 @@ use super::{
     accept::event,
     outcome,
     planning::{Planned, Unplanned},
-    run::Job,
+    run::{FIRST_RETRY, Job, LAST_RETRY},
 };
 use crate::{
     Error,
@@ -103,13 +103,55 @@ impl Orchestrator {
         let staged = self.stage(&scope, drafts).await?;
         changes.writes.extend(staged.into_iter().map(Write::PutPayload));
         let Some(control) = self.running.enter(planned.turn.id) else { return Ok(()) };
-        if let Err(error) = self.platform.commit(&scope, changes).await {
-            self.running.leave(planned.turn.id);
-            return Err(error);
+        let started = self.platform.commit(&scope, changes).await;
+        let job = Job::new(scope, (session.id, planned), (agent, control)).with_files(files);
+        match started {
+            Ok(_) => {
+                self.count(&job.turn);
+                self.spawn(job);
+            }
+            Err(error) if error.is_unavailable() => {
+                warn!(%error, "it is not known whether a queued turn has started");
+                self.spawn_if_started(job);
+            }
+            Err(error) => {
+                self.running.leave(job.turn.id);
+                return Err(error);
+            }
         }
-        self.count(&planned.turn);
-        self.spawn(Job::new(scope, (session.id, planned), (agent, control)).with_files(files));
         Ok(())
+    }
+
+    /// Runs a turn if its start was kept; else looks for it in the queue again.
+    fn spawn_if_started(self: &Arc<Self>, job: Job) {
+        let orchestrator = Arc::clone(self);
+        self.tasks.spawn(async move {
+            match orchestrator.kept_after_all(&job.scope, &job.turn).await {
+                Some(kept) if kept.started_at == job.turn.started_at => orchestrator.run(job).await,
+                _ => {
+                    orchestrator.running.leave(job.turn.id);
+                    orchestrator.start_next(&job.scope, job.session).await;
+                }
+            }
+        });
+    }
+
+    /// Whether a turn is in the store and pending, after the store did not say so. Asks until there is an answer; a
+    /// process that ends before there is one leaves it to recovery.
+    pub(super) async fn kept_after_all(&self, scope: &Scope, turn: &Turn) -> Option<Turn> {
+        let mut pause = FIRST_RETRY;
+        while self.running.check_open().is_ok() {
+            let session = turn.request.conversation;
+            match self.platform.store.find_turn(scope, session, turn.id).await {
+                Ok(found) => {
+                    return found.map(|record| record.turn).filter(|turn| !turn.status_is_final());
+                }
+                Err(error) => warn!(%error, "it is not known yet whether a turn was kept"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = LAST_RETRY.min(pause * 2);
+        }
+        None
     }
 
     /// Keeps what a turn that has to wait was given.

@@ -34,8 +34,8 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 const LAST_CALL: Duration = Duration::from_secs(2);
 
 /// Between attempts to store what the store does not take.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LAST_RETRY: Duration = Duration::from_secs(5);
+pub(super) const FIRST_RETRY: Duration = Duration::from_millis(100);
+pub(super) const LAST_RETRY: Duration = Duration::from_secs(5);
 
 /// Calls to a provider for one turn whose replies prove that nothing ran, plus the one that runs.
 const MAX_CALLS: u32 = 3;

@@ -135,11 +135,16 @@ impl People {
         Err(lost)
     }
 
-    /// Everyone's for admins, else the caller's own; newest first.
-    pub async fn list_tokens(&self, scope: &Scope) -> Result<Vec<Token>, Error> {
+    /// Everyone's for admins, else the caller's own; newest first, before the given one.
+    pub async fn list_tokens(
+        &self,
+        scope: &Scope,
+        before: Option<TokenId>,
+        limit: u32,
+    ) -> Result<Vec<Token>, Error> {
         access::check_token(scope, scope.user, TokenGrant::Nothing)?;
         let of = (scope.role < UserRole::Admin).then_some(scope.user);
-        Ok(self.platform.store.list_tokens(scope, of).await?)
+        Ok(self.platform.store.list_tokens(scope, of, before, limit).await?)
     }
 
     /// Ends a token at once. Revoking it again changes nothing.

@@ -210,8 +210,7 @@ impl People {
     ) -> Result<Created<(User, IssuedToken)>, Error> {
         let missing = || Error::NotFound { entity: "user" };
         let found = self.platform.store.find_user(scope, user).await?.ok_or_else(missing)?;
-        let tokens = self.platform.store.list_tokens(scope, Some(user)).await?;
-        let token = tokens.into_iter().next_back().ok_or_else(missing)?;
+        let token = self.platform.store.find_first_token(scope, user).await?.ok_or_else(missing)?;
         Ok(Created { value: (found, IssuedToken { token, secret: None }), replayed: true })
     }
 

@@ -15,10 +15,10 @@ pub use index::{
     PassageIndex,
 };
 pub use reads::{
-    AuditReads, ChainReads, ChainView, EventLimit, EventReads, IdempotencyReads, LastTurn,
-    LogStats, MessagePage, MessageRange, PayloadReads, PeopleReads, RegistryReads, SessionFilter,
-    SessionPage, SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage, TurnReads,
-    TurnRecord, UsageReads, UsageSubject, Visibility,
+    AuditReads, ChainReads, ChainView, Counting, EventLimit, EventReads, IdempotencyReads,
+    LastTurn, LogStats, MessagePage, MessageRange, PayloadReads, PeopleReads, RegistryReads,
+    SessionFilter, SessionPage, SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage,
+    TurnReads, TurnRecord, UsageReads, UsageSubject, Visibility,
 };
 pub use retriever::{Chunk, NoIndex, RetrievalQuery, RetrieveError, Retriever};
 pub use runtime::{

@@ -83,6 +83,8 @@ pub struct SessionPage {
     pub sessions: Vec<SessionRecord>,
     /// Sessions that match, over all pages.
     pub total: u64,
+    /// There are more than `total`; [`Counting`] says when that can be.
+    pub total_is_lower_bound: bool,
     /// Where the next page begins, if there is one.
     pub next: Option<SessionSort>,
 }
@@ -155,6 +157,33 @@ pub struct SessionQuery {
     pub from: Option<SessionSort>,
     pub offset: u64,
     pub limit: u32,
+    pub counting: Counting,
+}
+
+/// How far a list counts what matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    Exact,
+    /// Matches beyond this many are not looked for, so that a page does not cost the whole table.
+    UpTo(u64),
+}
+
+impl Counting {
+    /// How many matches to look for: one more than are told shows that there are more.
+    pub fn limit(self) -> Option<u64> {
+        match self {
+            Self::Exact => None,
+            Self::UpTo(most) => Some(most.saturating_add(1)),
+        }
+    }
+
+    /// The total to tell of so many that were found, and whether it is a lower bound.
+    pub fn told(self, found: u64) -> (u64, bool) {
+        match self {
+            Self::UpTo(most) if found > most => (most, true),
+            Self::Exact | Self::UpTo(_) => (found, false),
+        }
+    }
 }
 
 /// Turns, through the session that reads them: a fork also reads its parent's.
@@ -315,12 +344,21 @@ pub trait PeopleReads: Send + Sync {
         limit: u32,
     ) -> Result<Vec<User>, StoreError>;
 
-    /// Newest first. `of` limits the list to one user's tokens.
+    /// Newest first, which is the order of ids backwards, before the given one. `of` limits the list to one user's tokens.
     async fn list_tokens(
         &self,
         scope: &Scope,
         of: Option<UserId>,
+        before: Option<TokenId>,
+        limit: u32,
     ) -> Result<Vec<Token>, StoreError>;
+
+    /// The token that a user was given first.
+    async fn find_first_token(
+        &self,
+        scope: &Scope,
+        of: UserId,
+    ) -> Result<Option<Token>, StoreError>;
 }
 
 /// What sessions can be bound to. Lists are in the order of ids, after the given one.

@@ -23,8 +23,8 @@ use crate::{
         text::check_optional,
     },
     ports::{
-        ChangeSet, Conflict, Expectation, Resource, ResourceKind, SessionFilter, SessionPage,
-        SessionQuery, SessionRecord, SessionSort, StoreError, Write,
+        ChangeSet, Conflict, Counting, Expectation, Resource, ResourceKind, SessionFilter,
+        SessionPage, SessionQuery, SessionRecord, SessionSort, StoreError, Write,
     },
 };
 pub(crate) use changes::{activation, open, rebind, resumption};
@@ -142,12 +142,14 @@ impl Sessions {
 
     /// Newest first, only what the caller may read.
     pub async fn list(&self, scope: &Scope, list: ListSessions) -> Result<SessionPage, Error> {
+        let counting = counting(&list.filter);
         let query = SessionQuery {
             visibility: access::visibility(scope),
             filter: list.filter,
             from: list.from,
             offset: list.offset,
             limit: list.limit,
+            counting,
         };
         Ok(self.platform.store.list_sessions(scope, &query).await?)
     }
@@ -448,6 +450,14 @@ impl Sessions {
     }
 }
 
+/// Who looks for words, an agent or a repository wants to know about how many there are; up to here it is exact.
+const COUNTED_UP_TO: u64 = 10_000;
+
+fn counting(filter: &SessionFilter) -> Counting {
+    let is_search = filter.text.is_some() || filter.agent.is_some() || filter.repo.is_some();
+    if is_search { Counting::UpTo(COUNTED_UP_TO) } else { Counting::Exact }
+}
+
 impl Ending {
     /// Completing a completed session and cancelling any final one are answered with the session as it is.
     fn accepts_final(&self, session: &Session) -> Result<(), Error> {
@@ -467,5 +477,21 @@ impl Ending {
             Self::Cancel { reason } => reason.clone().unwrap_or_else(|| "cancelled".to_owned()),
         };
         Some(MessageContent::Status { reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_searches_are_counted_to_a_limit() {
+        let none = SessionFilter::default;
+        let words = SessionFilter { text: Some("wool".to_owned()), ..none() };
+        let agent = SessionFilter { agent: Some("echo".to_owned()), ..none() };
+        let states = SessionFilter { states: vec![SessionStateName::Active], ..none() };
+
+        assert_eq!([words, agent].map(|filter| counting(&filter)), [Counting::UpTo(10_000); 2]);
+        assert_eq!([none(), states].map(|filter| counting(&filter)), [Counting::Exact; 2]);
     }
 }

@@ -1,7 +1,7 @@
 //! Ids by their beginning.
 
 use serde_json::Value;
-use skein_core::model::SessionId;
+use skein_core::model::{SessionId, TokenId};
 
 use super::text;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 const PAGE: u32 = 200;
-/// Whoever wants an older session by less than its whole id has to look it up.
+/// Whoever wants an older one by less than its whole id has to look it up.
 const MAX_PAGES: usize = 50;
 const SHOWN_CANDIDATES: usize = 5;
 
@@ -19,16 +19,29 @@ pub(super) async fn session(client: &Client, prefix: &str) -> Result<String, Fai
     if prefix.parse::<SessionId>().is_ok() {
         return Ok(prefix.to_owned());
     }
-    let prefix = checked(prefix)?;
-    let mut matches = Matches::new("session", prefix);
+    newest(client, "session", prefix).await
+}
+
+/// The token whose id begins like this. A whole id is taken at its word.
+pub(super) async fn token(client: &Client, prefix: &str) -> Result<String, Failure> {
+    if let Ok(id) = prefix.parse::<TokenId>() {
+        return Ok(id.to_string());
+    }
+    newest(client, "token", prefix).await
+}
+
+/// Looks through a list that begins with the newest.
+async fn newest(client: &Client, what: &'static str, prefix: &str) -> Result<String, Failure> {
+    let list = format!("{what}s");
+    let mut matches = Matches::new(what, checked(prefix)?);
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
-        let target = Target::new(&["api", "sessions"]).query("limit", Some(PAGE));
+        let target = Target::new(&["api", &list]).query("limit", Some(PAGE));
         let answer = client.call(Call::get(target.query("cursor", cursor.as_ref()))).await?;
-        let sessions = answer.value["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        matches.add(sessions);
+        let found = answer.value[&list].as_array().map(Vec::as_slice).unwrap_or_default();
+        matches.add(found);
         // Newest first, and ids grow with time: from here on none can match.
-        let passed = sessions.last().is_none_or(|last| text(last, "id") < matches.prefix.as_str());
+        let passed = found.last().is_none_or(|last| text(last, "id") < matches.prefix.as_str());
         cursor = answer.value["nextCursor"].as_str().map(str::to_owned);
         if passed || cursor.is_none() {
             break;

@@ -49,7 +49,7 @@ pub(super) async fn run(
     let config = context.load_config_with(&flags)?;
     telemetry::start(&config.settings, context.environment.get("SKEIN_LOG"))?;
     let mut signals = Signals::new()?;
-    let Started { lock, listener, instance, recovered } = tokio::select! {
+    let Started { lock, listener, mut instance, recovered } = tokio::select! {
         started = start(context, &config) => started?,
         () = signals.next() => return Err(Failure::interrupted()),
     };
@@ -58,7 +58,10 @@ pub(super) async fn run(
     instance.app.lifecycle.set_ready();
     announce(context, &lock, &url, greeting)?;
     let stop = CancellationToken::new();
+    let displaced = instance.displaced();
     tokio::select! {
+        // What was promised is durable, and what is left belongs to whoever has the store now.
+        failure = displaced => return Err(failure),
         () = serve(listener, instance, recovered, stop.clone()) => {}
         () = stop_at_second_signal(&mut signals, &stop) => {
             output::note("stopped at once; unfinished turns are recovered at the next start");

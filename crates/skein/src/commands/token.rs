@@ -1,9 +1,9 @@
 //! `skein token …`
 
 use serde_json::{Map, Value};
-use skein_core::{model::TokenId, ports::Clock};
+use skein_core::ports::Clock;
 
-use super::{Context, Format, ids, text, with_client};
+use super::{Context, Format, ids, more, text, with_client};
 use crate::{
     cli::{TokenCommand, TokenRole},
     failure::Failure,
@@ -24,7 +24,9 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<(), 
             }
             create(context, body, session).await
         }
-        TokenCommand::List => list(context).await,
+        TokenCommand::List { limit, cursor } => {
+            list(context, tokens().query("limit", limit).query("cursor", cursor)).await
+        }
         TokenCommand::Revoke { id } => revoke(context, &id).await,
     }
 }
@@ -51,21 +53,14 @@ async fn create(
     })
 }
 
-async fn list(context: &Context) -> Result<(), Failure> {
-    let answer =
-        with_client(context, async |client| client.call(Call::get(tokens())).await).await?;
+async fn list(context: &Context, target: Target) -> Result<(), Failure> {
+    let answer = with_client(context, async |client| client.call(Call::get(target)).await).await?;
     context.print(&answer, || print_list(&answer.value))
 }
 
 async fn revoke(context: &Context, id: &str) -> Result<(), Failure> {
     let id = with_client(context, async |client| {
-        let id = match id.parse::<TokenId>() {
-            Ok(id) => id.to_string(),
-            Err(_) => {
-                let answer = client.call(Call::get(tokens())).await?;
-                ids::among("token", &answer.value["tokens"], id)?
-            }
-        };
+        let id = ids::token(client, id).await?;
         client.call(Call::delete(Target::new(&["api", "tokens", &id]))).await?;
         Ok(id)
     })
@@ -108,5 +103,7 @@ fn print_list(page: &Value) -> Result<(), Failure> {
         ]
     };
     let rows: Vec<_> = page["tokens"].as_array().into_iter().flatten().map(row).collect();
-    output::table(&["id", "role", "created", "ends", "name"], &rows)
+    output::table(&["id", "role", "created", "ends", "name"], &rows)?;
+    more(page);
+    Ok(())
 }

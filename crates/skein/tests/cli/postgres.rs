@@ -1,57 +1,24 @@
 //! Sessions in PostgreSQL: migrated by its owner, served by a role that row-level security binds.
 
 use serde_json::json;
-use tokio_postgres::{Config, NoTls, config::Host};
 
-use crate::common::{TestHome, TestServer};
+use crate::common::{
+    TestHome, TestServer,
+    postgres::{Database, Server},
+};
 
-/// An empty database of one test; `scripts/with-postgres` ends with the server that it is in.
-struct Database {
-    app: String,
-    owner: String,
-}
-
-impl Database {
-    /// `None` where no server was started for the tests, except in CI, where that is an error.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "where the tests' server is comes from their script"
-    )]
-    async fn create() -> Option<Self> {
-        let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-        let app = variable("SKEIN_TEST_POSTGRES");
-        let in_ci = variable("CI").is_some_and(|ci| ci == "true");
-        assert!(!in_ci || app.is_some(), "SKEIN_TEST_POSTGRES is not set in CI");
-        let (app, owner) = (app?, variable("SKEIN_TEST_POSTGRES_OWNER")?);
-        let (client, connection) = tokio_postgres::connect(&owner, NoTls).await.unwrap();
-        let mut driver = tokio::task::JoinSet::new();
-        driver.spawn(connection);
-        let row = client.query_one("SELECT gen_random_uuid()::text", &[]).await.unwrap();
-        let name = format!("skein_cli_{}", row.get::<_, String>(0).replace('-', ""));
-        client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-        Some(Self { app: url(&app, &name), owner: url(&owner, &name) })
-    }
-
-    fn home(&self) -> TestHome {
-        TestHome::with_config(&format!(
-            "[store]\nurl = '{}'\nmigrate_url = '{}'\n",
-            self.app, self.owner
-        ))
-    }
-}
-
-/// The address of a database in the form that settings have.
-fn url(login: &str, database: &str) -> String {
-    let config: Config = login.parse().unwrap();
-    let Host::Unix(directory) = &config.get_hosts()[0] else { panic!("not a socket: {login}") };
-    let directory = directory.to_str().unwrap().replace('/', "%2F");
-    format!("postgres://{}@{directory}/{database}", config.get_user().unwrap())
+/// A home whose settings name both logins of a database.
+fn home(database: Database) -> TestHome {
+    let (app, owner) = (database.app.clone(), database.owner.clone());
+    let home = TestHome::in_database(Some(database));
+    home.write_config(&format!("[store]\nurl = '{app}'\nmigrate_url = '{owner}'\n"));
+    home
 }
 
 #[tokio::test]
 async fn a_database_is_migrated_by_its_owner_and_served_by_another_role() {
-    let Some(database) = Database::create().await else { return };
-    let home = database.home();
+    let Some(server) = Server::from_environment() else { return };
+    let home = home(server.create_database("").await);
 
     let too_early = home.run(&["serve", "--listen", "127.0.0.1:0"]);
     let migrated = home.run(&["migrate", "up", "--json"]).json();
@@ -71,9 +38,7 @@ async fn a_database_is_migrated_by_its_owner_and_served_by_another_role() {
 
 #[tokio::test]
 async fn the_audit_log_is_sealed_while_the_server_runs_and_when_it_ends() {
-    let Some(database) = Database::create().await else { return };
-    let home = database.home();
-    home.run(&["migrate", "up", "--json"]).json();
+    let Some(home) = TestHome::on_postgres() else { return };
     let mut server = TestServer::on(home).await;
     server.post("/api/sessions", json!({})).await;
 
@@ -93,8 +58,8 @@ async fn the_audit_log_is_sealed_while_the_server_runs_and_when_it_ends() {
 
 #[tokio::test]
 async fn a_role_that_row_level_security_does_not_bind_is_refused() {
-    let Some(database) = Database::create().await else { return };
-    database.home().run(&["migrate", "up", "--json"]).json();
+    let Some(server) = Server::from_environment() else { return };
+    let database = server.fresh_database().await;
     let home = TestHome::with_config(&format!("[store]\nurl = '{}'\n", database.owner));
 
     let refused = home.run(&["serve", "--listen", "127.0.0.1:0"]);

@@ -2,6 +2,10 @@
 
 #![allow(dead_code, reason = "every test program uses another part of this module")]
 
+mod engine;
+#[path = "../../../storage/tests/postgres/server.rs"]
+pub(crate) mod postgres;
+
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -16,15 +20,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use engine::Engine;
+use postgres::Database;
+
 /// A start takes milliseconds; this only bounds how long a broken one is waited for.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than a drain may take.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A directory that is a Skein home for as long as somebody holds it.
+/// A directory that is a Skein home for as long as somebody holds it, and where its sessions are kept.
 #[derive(Debug, Clone)]
 pub(crate) struct TestHome {
     directory: Arc<TempDir>,
+    database: Option<Arc<Database>>,
 }
 
 /// What one run of the binary did.
@@ -52,9 +60,30 @@ struct Process {
 }
 
 impl TestHome {
-    /// An empty home.
+    /// An empty home, on the engine of this program.
+    ///
+    /// Where there is no PostgreSQL, a program that needs it ends here, successfully: none of its tests can be run.
     pub(crate) fn new() -> Self {
-        Self { directory: Arc::new(TempDir::with_prefix("skein-test-").unwrap()) }
+        match Engine::of_this_program() {
+            Engine::Sqlite => Self::in_database(None),
+            Engine::Postgres => Self::on_postgres().unwrap_or_else(|| std::process::exit(0)),
+        }
+    }
+
+    /// An empty home whose sessions are in a migrated database. `None` where there is no PostgreSQL.
+    pub(crate) fn on_postgres() -> Option<Self> {
+        engine::fresh_database().map(|database| Self::in_database(Some(database)))
+    }
+
+    /// An empty home whose sessions are in this database, which is removed with it, or in a file.
+    pub(crate) fn in_database(database: Option<Database>) -> Self {
+        let directory = Arc::new(TempDir::with_prefix("skein-test-").unwrap());
+        Self { directory, database: database.map(Arc::new) }
+    }
+
+    /// Another empty home, whose sessions are in the same database.
+    pub(crate) fn beside(&self) -> Self {
+        Self { database: self.database.clone(), ..Self::in_database(None) }
     }
 
     /// A home with this `config.toml`.
@@ -72,6 +101,12 @@ impl TestHome {
         self.path().join(name)
     }
 
+    /// The database that the sessions are in.
+    #[track_caller]
+    pub(crate) fn database(&self) -> &Database {
+        self.database.as_deref().expect("a home in PostgreSQL")
+    }
+
     pub(crate) fn write_config(&self, config: &str) {
         fs::write(self.file("config.toml"), config).unwrap();
     }
@@ -85,6 +120,9 @@ impl TestHome {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = skein();
         command.env("SKEIN_HOME", self.path()).args(arguments);
+        if let Some(database) = &self.database {
+            command.envs(engine::environment(database));
+        }
         command
     }
 

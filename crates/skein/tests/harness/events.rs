@@ -1,6 +1,6 @@
 //! Server-sent events, byte for byte.
 
-use reqwest::RequestBuilder;
+use reqwest::{RequestBuilder, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -32,11 +32,14 @@ impl EventStream {
         Self::try_open(request).await.unwrap_or_else(|error| panic!("no stream: {error:?}"))
     }
 
-    /// An error when there is no connection; anything but a stream fails the test.
+    /// An error when there is no connection or the store is away; anything else but a stream fails the test.
     pub(crate) async fn try_open(request: RequestBuilder) -> reqwest::Result<Self> {
         let response = request.header("accept", "text/event-stream").send().await?;
         let status = response.status();
         let media_type = response.headers().get("content-type").cloned();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.error_for_status_ref()?;
+        }
         if !status.is_success() {
             panic!("{status} instead of a stream: {}", response.text().await.unwrap_or_default());
         }

@@ -19,15 +19,16 @@ mod harness;
 mod attack;
 mod callers;
 mod document;
-mod engine;
 mod table;
+mod target;
 mod victim;
 
 use attack::Attack;
 use callers::Caller;
+use common::TestHome;
 use document::Document;
-use engine::Engine;
 use reqwest::Method;
+use target::Target;
 use victim::Victim;
 
 /// What shows marks to those who may see them; without them there would be nothing to leak.
@@ -53,24 +54,23 @@ const TELLING: [&str; 17] = [
 
 #[tokio::test]
 async fn on_sqlite_nobody_learns_or_changes_what_is_not_theirs() {
-    println!("{} requests", run(Engine::sqlite()).await);
+    println!("{} requests", run(Target::on(TestHome::new())).await);
 }
 
 #[tokio::test]
 async fn on_postgresql_nobody_learns_or_changes_what_is_not_theirs() {
-    match Engine::postgres().await {
-        Some(engine) => println!("{} requests", run(engine).await),
-        None => println!("not run: SKEIN_TEST_POSTGRES is not set; scripts/test sets it"),
-    }
+    let Some(home) = TestHome::on_postgres() else { return };
+
+    println!("{} requests", run(Target::on(home)).await);
 }
 
 /// How many requests were sent.
-async fn run(engine: Engine) -> usize {
-    let (_server, owner) = engine.start().await;
+async fn run(target: Target) -> usize {
+    let (_server, owner) = target.start().await;
     let document = Document::served_by(&owner).await;
     let gaps = table::gaps(&document);
     assert!(gaps.is_empty(), "to be added to table.rs:\n{}", gaps.join("\n"));
-    let victim = Victim::plant(&owner, engine.root()).await;
+    let victim = Victim::plant(&owner, target.root()).await;
     let callers = Caller::all(&owner, &victim).await;
     let before = victim.snapshot().await;
 

@@ -102,7 +102,6 @@ pub(crate) fn requests(operation: &Operation) -> Vec<Request> {
         | "get_turn"
         | "turn_context"
         | "summarize_turn"
-        | "list_tokens"
         | "revoke_token"
         | "get_user" => {
             vec![plain()]
@@ -112,6 +111,7 @@ pub(crate) fn requests(operation: &Operation) -> Vec<Request> {
         "list_agent_contexts" => vec![plain(), query("cursor={agentContext}")],
         "list_conversation_contexts" => vec![plain(), query("cursor={conversationContext}")],
         "list_repos" => vec![plain(), query("cursor={repo}")],
+        "list_tokens" => vec![plain(), query("cursor={token}")],
         "list_users" => vec![plain(), query("cursor={user}")],
         "get_payload" => vec![
             plain(),

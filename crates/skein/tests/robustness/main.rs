@@ -17,6 +17,7 @@ mod harness;
 
 mod disk_full;
 mod drain;
+mod flood;
 mod kill;
 mod proxy;
 mod races;
@@ -26,5 +27,7 @@ mod scale;
 mod slow_reader;
 mod start;
 mod sync_before_ack;
+mod timing;
 mod trace;
 mod verify;
+mod writers;

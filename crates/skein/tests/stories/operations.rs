@@ -21,16 +21,26 @@ async fn health_and_documentation_need_no_token() {
 }
 
 #[tokio::test]
-async fn metrics_count_requests_and_need_a_token() {
+async fn metrics_count_requests_and_are_for_admins() {
     let (_server, api) = start().await;
-    api.create(json!({})).await;
+    let session = api.create(json!({})).await;
+    let with = async |body: Value| {
+        api.with_token(&api.post("/api/tokens", body).await.expect(201).text("token"))
+    };
+    let admin = with(json!({"name": "a", "role": "admin"})).await;
+    let member = with(json!({"name": "m", "role": "member"})).await;
+    let bound = with(json!({"name": "b", "role": "admin", "sessionId": session})).await;
 
     let metrics = api.get("/metrics").await.expect(200);
+    admin.get("/metrics").await.expect(200);
     let anonymous = Reply::to(api.anonymous(Method::GET, "/metrics")).await;
 
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     assert!(text.lines().any(|line| line.starts_with("# TYPE ")), "{text}");
     assert_eq!(anonymous.refusal(), (401, "unauthenticated".to_owned()));
+    for refused in [member, bound] {
+        assert_eq!(refused.get("/metrics").await.refusal(), (403, "forbidden".to_owned()));
+    }
 }
 
 #[tokio::test]

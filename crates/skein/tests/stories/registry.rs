@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{TestHome, TestServer},
-    harness::{AGENTS, Api, Reply},
+    harness::{AGENTS, Api, Reply, eventually},
     redact::redact,
     start,
 };
@@ -68,10 +68,14 @@ async fn a_path_out_of_the_root_is_refused_and_kept_on_record() {
     let plain = register(&format!("{base}/repos/plain")).await;
     assert_eq!(plain.refusal(), (422, "not_a_repository".to_owned()));
 
-    let log = api.get("/api/audit?limit=200").await.expect(200).json();
-    let escapes = log["entries"].as_array().unwrap().iter();
-    let escapes: Vec<&Value> =
-        escapes.filter(|entry| entry["action"] == "security.path_escape").collect();
+    let escapes = eventually("the refusal is on record", async || {
+        let log = api.get("/api/audit?limit=200").await.expect(200).json();
+        let entries = log["entries"].as_array().unwrap().iter();
+        let escapes = entries.filter(|entry| entry["action"] == "security.path_escape");
+        let escapes: Vec<Value> = escapes.cloned().collect();
+        (!escapes.is_empty()).then_some(escapes)
+    })
+    .await;
     assert_eq!(escapes.len(), 1);
     assert_eq!(escapes[0]["detail"]["path"], outside);
 }

@@ -61,6 +61,24 @@ async fn a_token_is_shown_once_and_listed_without_its_secret() {
 }
 
 #[tokio::test]
+async fn tokens_are_listed_page_by_page() {
+    let (_server, api) = start().await;
+    for name in ["second", "third"] {
+        api.post("/api/tokens", json!({"name": name, "role": "member"})).await.expect(201);
+    }
+    let names = |page: &Value| -> Vec<Value> {
+        page["tokens"].as_array().unwrap().iter().map(|token| token["name"].clone()).collect()
+    };
+
+    let first = api.get("/api/tokens?limit=2").await.expect(200).json();
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let last = api.get(&format!("/api/tokens?limit=2&cursor={cursor}")).await.expect(200).json();
+
+    assert_eq!(names(&first), ["third", "second"]);
+    assert_eq!((names(&last), &last["nextCursor"]), (vec![json!("first run")], &Value::Null));
+}
+
+#[tokio::test]
 async fn a_viewer_reads_and_changes_nothing() {
     let (_server, api) = start().await;
     let session = api.create(json!({})).await;

@@ -59,7 +59,7 @@ impl PostgresStore {
     /// What was chained once is never numbered again.
     async fn seal_page(&self, org: OrgId) -> Result<u64, Fault> {
         let mut client = self.client().await?;
-        let transaction = Transaction::writing(&mut client, org).await?;
+        let transaction = Transaction::writing(&mut client, org);
         transaction
             .query(
                 "SELECT pg_advisory_xact_lock(hashtextextended('skein audit ' || $1::uuid, 0))",
@@ -73,7 +73,7 @@ impl PostgresStore {
             links.push(n, &head);
         }
         let sealed = links.save(&transaction, org).await?;
-        transaction.commit().await?;
+        transaction.commit(Vec::new()).await?;
         Ok(sealed)
     }
 }

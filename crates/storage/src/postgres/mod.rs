@@ -4,14 +4,16 @@ mod apply;
 mod audit;
 mod connection;
 mod error;
+mod fate;
 pub mod migrate;
 mod reads;
 mod rows;
+mod tenure;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::{Client, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Client, Hook, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use skein_core::{
     model::Scope,
     ports::{ChangeSet, Committed, Store, StoreError},
@@ -20,8 +22,14 @@ use tokio_postgres::{Config, NoTls};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use self::{connection::Transaction, error::Fault};
+use self::{
+    connection::{Transaction, TransactionName},
+    error::Fault,
+    fate::Fate,
+};
 use crate::migrations::MigrateError;
+
+pub use tenure::{Displaced, Tenure};
 
 /// The principal that stands for everyone in an org.
 const EVERYONE: Uuid = Uuid::nil();
@@ -49,6 +57,9 @@ pub enum OpenError {
     /// Row-level security does not hold for such a role, so tenants would not be kept apart.
     #[error("the database role {role} is {why}, and row-level security does not bind it")]
     UnsafeRole { role: String, why: &'static str },
+    /// One server works on a database at a time.
+    #[error("another Skein works on this database: {holder}")]
+    InUse { holder: String },
     #[error(transparent)]
     Schema(#[from] MigrateError),
 }
@@ -66,8 +77,8 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 enum Failed {
     /// Nothing was written.
     Before(Fault),
-    /// The server was asked to commit, and what it answered, if anything, is this.
-    AtCommit(Fault),
+    /// The server was asked to commit this, and what it answered, if anything, is the fault.
+    AtCommit(Fault, Option<TransactionName>, Committed),
 }
 
 impl PostgresStore {
@@ -75,18 +86,32 @@ impl PostgresStore {
     ///
     /// The login must be bound by row-level security; see [`Self::check_role`].
     pub async fn open(url: &str, connections: usize) -> Result<Self, OpenError> {
-        let mut config: Config = url.parse().map_err(OpenError::Url)?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
+        Self::with_hook(&configuration(url)?, connections, None).await
+    }
+
+    /// As [`Self::open`], as the only one that works on the database for as long as the tenure lives.
+    pub async fn open_alone(url: &str, connections: usize) -> Result<(Self, Tenure), OpenError> {
+        let config = configuration(url)?;
+        let tenure = Tenure::take(&config).await?;
+        let store = Self::with_hook(&config, connections, Some(tenure.hook())).await?;
+        Ok((store, tenure))
+    }
+
+    async fn with_hook(
+        config: &Config,
+        connections: usize,
+        hook: Option<Hook>,
+    ) -> Result<Self, OpenError> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let mut pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .max_size(connections)
             .runtime(Runtime::Tokio1)
             .create_timeout(Some(CONNECT_TIMEOUT))
-            .wait_timeout(Some(WAIT_TIMEOUT))
-            .build()
-            .map_err(|error| OpenError::Unreachable(Box::new(error)))?;
+            .wait_timeout(Some(WAIT_TIMEOUT));
+        if let Some(hook) = hook {
+            pool = pool.post_create(hook);
+        }
+        let pool = pool.build().map_err(|error| OpenError::Unreachable(Box::new(error)))?;
         let store = Self { pool, commits: TaskTracker::new() };
         store.check_role().await?;
         migrate::verify_current(&*store.reached().await?).await?;
@@ -124,9 +149,15 @@ impl PostgresStore {
                     let may_repeat = fault.may_be_repeated() || fault.is_broken_connection();
                     (fault, may_repeat)
                 }
-                // A server that answers has undone the change set. One that does not may have kept it, and doing it
-                // again could do it twice.
-                Err(Failed::AtCommit(fault)) => {
+                // A server that refuses has undone the change set. One that does not answer is asked what it did.
+                Err(Failed::AtCommit(fault, name, committed)) if fault.is_broken_connection() => {
+                    match self.fate(scope, name, &committed).await {
+                        Fate::Kept => return Ok(committed),
+                        Fate::Undone => (fault, true),
+                        Fate::Unknown => (fault, false),
+                    }
+                }
+                Err(Failed::AtCommit(fault, ..)) => {
                     let may_repeat = fault.may_be_repeated();
                     (fault, may_repeat)
                 }
@@ -140,11 +171,13 @@ impl PostgresStore {
 
     async fn apply_once(&self, scope: &Scope, changes: &ChangeSet) -> Result<Committed, Failed> {
         let mut client = self.client().await.map_err(Failed::Before)?;
-        let transaction =
-            Transaction::writing(&mut client, scope.org).await.map_err(Failed::Before)?;
-        let committed = apply::apply(&transaction, scope, changes).await.map_err(Failed::Before)?;
-        transaction.commit().await.map_err(Failed::AtCommit)?;
-        Ok(committed)
+        let transaction = Transaction::writing(&mut client, scope.org);
+        let (committed, rest) =
+            apply::apply(&transaction, scope, changes).await.map_err(Failed::Before)?;
+        match transaction.commit(rest).await {
+            Ok(()) => Ok(committed),
+            Err(fault) => Err(Failed::AtCommit(fault, transaction.name(), committed)),
+        }
     }
 
     /// Runs a piece of work to its end even if nobody waits for it any more.
@@ -161,11 +194,19 @@ impl Store for PostgresStore {
     /// Applies the change set in one transaction, again on another connection if one breaks on the way.
     ///
     /// What is acknowledged is durable and was done once. When the connection breaks after the server was asked to
-    /// commit and before it has answered, nobody here can know the outcome: the caller is told
-    /// [`StoreError::Unavailable`] although the change set may have been kept. It is never tried again here. A caller
-    /// that repeats it with the same idempotency key learns what became of it.
+    /// commit and before it has answered, the server is asked for the transaction's fate as soon as it can be reached. If
+    /// it stays away for too long, the caller is told [`StoreError::Unavailable`] although the change set may have been
+    /// kept. It is never tried again then; a caller that repeats it with the same idempotency key learns what became of it.
     async fn commit(&self, scope: &Scope, changes: ChangeSet) -> Result<Committed, StoreError> {
         let (store, scope) = (self.clone(), scope.clone());
         self.to_the_end(async move { store.apply(&scope, &changes).await }).await
     }
+}
+
+fn configuration(url: &str) -> Result<Config, OpenError> {
+    let mut config: Config = url.parse().map_err(OpenError::Url)?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    Ok(config)
 }

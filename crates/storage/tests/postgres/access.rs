@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use skein_core::{
     model::{SessionStateName, Turn},
-    ports::{ChangeSet, SessionFilter, SessionQuery, Storage, Visibility, Write},
+    ports::{ChangeSet, Counting, SessionFilter, SessionQuery, Storage, Visibility, Write},
 };
 use skein_testkit::World;
 use tokio::task::JoinSet;
@@ -48,6 +48,7 @@ async fn whoever_takes_part_while_a_session_moves_sees_it_where_it_went() {
             from: None,
             offset: 0,
             limit: 9,
+            counting: Counting::Exact,
         };
         let page = store.list_sessions(&world.as_owner(), &query).await.expect("a page");
         assert_eq!((page.sessions.len(), page.total), (count, count as u64), "{state}");

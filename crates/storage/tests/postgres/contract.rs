@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use skein_core::{
     model::{Profile, Session},
-    ports::{SessionFilter, SessionPage, SessionQuery, SessionReads, Visibility},
+    ports::{Counting, SessionFilter, SessionPage, SessionQuery, SessionReads, Visibility},
 };
 use skein_storage::postgres::{OpenError, PostgresStore, migrate};
 use skein_testkit::{StoppedClock, TestStore, World};
@@ -18,7 +18,7 @@ skein_testkit::contract_tests!(open);
 async fn a_login_that_row_level_security_does_not_bind_is_refused() {
     let Some(server) = Server::from_environment() else { return };
     let database = server.fresh_database().await;
-    let login = |role: &str| database.owner.replace("user=skein_owner", &format!("user={role}"));
+    let login = |role: &str| database.owner.replace("skein_owner@", &format!("{role}@"));
     let (superuser, _driver) = connect(&login("postgres")).await;
     superuser
         .batch_execute("CREATE ROLE skein_bypassing LOGIN BYPASSRLS")
@@ -131,7 +131,14 @@ async fn schema(client: &Client) -> Vec<String> {
 async fn lists(store: &PostgresStore, world: &World) -> [SessionPage; 2] {
     let list = async |visibility| {
         let filter = SessionFilter::default();
-        let query = SessionQuery { visibility, filter, from: None, offset: 0, limit: 9 };
+        let query = SessionQuery {
+            visibility,
+            filter,
+            from: None,
+            offset: 0,
+            limit: 9,
+            counting: Counting::Exact,
+        };
         store.list_sessions(&world.as_owner(), &query).await.expect("a page")
     };
     [list(Visibility::WholeOrg).await, list(Visibility::ReadableBy(world.member.id)).await]

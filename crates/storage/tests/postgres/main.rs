@@ -9,3 +9,4 @@ mod reconnect;
 mod server;
 #[path = "../shared/tampering.rs"]
 mod tampering;
+mod tenure;

@@ -1,5 +1,9 @@
 //! A real PostgreSQL for tests: `scripts/with-postgres` starts one and sets the two variables below. Each test gets a
 //! database of its own, copied from a template that the first one migrates.
+//!
+//! The tests of the `skein` crate use this file too.
+
+use std::io::Write as _;
 
 use skein_core::model::Sha256Hash;
 use skein_storage::postgres::{PostgresStore, migrate};
@@ -17,7 +21,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `None` where no server was started, except in CI, where that is an error.
+    /// `None`, and a line that says so, where no server was started; in CI that is an error.
     #[expect(
         clippy::disallowed_methods,
         reason = "where the tests' server is comes from their script"
@@ -31,17 +35,28 @@ impl Server {
             !in_ci || (app.is_some() && owner.is_some()),
             "SKEIN_TEST_POSTGRES is not set in CI"
         );
-        Some(Self { app: app?, owner: owner? })
+        let (Some(app), Some(owner)) = (app, owner) else {
+            // Past the capture of the test runner, which shows nothing of a test that passes.
+            let why = "skipped: no PostgreSQL; scripts/with-postgres starts one for a command";
+            writeln!(std::io::stderr(), "{why}").ok();
+            return None;
+        };
+        Some(Self { app, owner })
     }
 
     /// A migrated database that nobody else uses.
     pub(crate) async fn fresh_database(&self) -> Database {
+        let template = self.template().await;
+        self.create_database(&format!("TEMPLATE {template}")).await
+    }
+
+    /// A database that nobody else uses, made with these words of SQL.
+    pub(crate) async fn create_database(&self, options: &str) -> Database {
         let (client, _driver) = connect(&self.owner).await;
-        let template = self.template(&client).await;
         let row = client.query_one("SELECT gen_random_uuid()::text", &[]).await.expect("a name");
         let name = format!("skein_test_{}", row.get::<_, String>(0).replace('-', ""));
-        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
-        client.batch_execute(&create).await.expect("a copy of the template");
+        let create = format!("CREATE DATABASE {name} {options}");
+        client.batch_execute(&create).await.expect("a database");
         Database {
             app: at(&self.app, &name),
             owner: at(&self.owner, &name),
@@ -51,7 +66,8 @@ impl Server {
     }
 
     /// Migrated by whoever comes first; the others wait for the lock. Its name changes with the schema.
-    async fn template(&self, client: &Client) -> String {
+    async fn template(&self) -> String {
+        let (client, _driver) = connect(&self.owner).await;
         let steps = migrate::MIGRATIONS.iter().map(|step| step.checksum().to_string());
         let digest = Sha256Hash::of(steps.collect::<String>().as_bytes()).to_string();
         let name = format!("skein_template_{}", &digest[..12]);
@@ -73,6 +89,7 @@ impl Server {
 }
 
 /// A database of one test, removed after it.
+#[derive(Debug)]
 pub(crate) struct Database {
     name: String,
     pub(crate) app: String,
@@ -103,14 +120,15 @@ impl Drop for Database {
     }
 }
 
-/// The same login, in another database.
+/// The same login, in another database, in the form that settings have.
 fn at(url: &str, database: &str) -> String {
     let config: Config = url.parse().expect("a URL");
     let Some(Host::Unix(socket)) = config.get_hosts().first() else {
         panic!("the tests' server listens on a socket");
     };
     let user = config.get_user().expect("a user");
-    format!("host={} user={user} dbname={database}", socket.display())
+    let socket = socket.display().to_string().replace('/', "%2F");
+    format!("postgres://{user}@{socket}/{database}")
 }
 
 /// A connection, and what drives it.

@@ -267,7 +267,7 @@ impl Attempt {
         let session = store.find_session(&scope, world.session.id).await.expect("a read");
         let other_session = store.find_session(&scope, self.other.id).await.expect("a read");
         let turn = store.find_turn(&scope, world.session.id, self.turn.id).await.expect("a read");
-        let tokens = store.list_tokens(&scope, None).await.expect("a read");
+        let tokens = store.list_tokens(&scope, None, None, 99).await.expect("a read");
         let payload = store.find_payload(&scope, self.payload_row.id).await.expect("a read");
         if payload.is_some() {
             let body = store.payload_body(&scope, self.payload_row.id).await.expect("a read");

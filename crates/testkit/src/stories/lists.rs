@@ -8,8 +8,8 @@ use skein_core::{
         SessionId, SessionStateName, SystemScope, Turn,
     },
     ports::{
-        Conflict, Ids, SessionFilter, SessionPage, SessionQuery, SessionSort, Storage, Visibility,
-        Write,
+        Conflict, Counting, Ids, SessionFilter, SessionPage, SessionQuery, SessionSort, Storage,
+        Visibility, Write,
     },
 };
 
@@ -152,6 +152,39 @@ pub async fn free_text_is_taken_literally_in_any_case(store: Arc<dyn Storage>) {
 
         assert_eq!(ids(&page), wanted, "{text:?}");
         assert_eq!(page.total, wanted.len() as u64, "{text:?}");
+    }
+}
+
+pub async fn what_no_counter_knows_is_counted_as_far_as_is_asked(store: Arc<dyn Storage>) {
+    let world = World::new(store).await;
+    for index in 0..3 {
+        let draft = if index % 2 == 0 { owned_by_member(&world) } else { world.draft_session() };
+        let profile =
+            Profile { name: Some("wool".to_owned()), is_public: true, ..Profile::default() };
+        world.open(Session { profile, ..draft }).await;
+    }
+    let wool = SessionFilter { text: Some("wool".to_owned()), ..SessionFilter::default() };
+    let echo = SessionFilter { agent: Some("echo".to_owned()), ..SessionFilter::default() };
+
+    let (admin, member) = (Visibility::WholeOrg, Visibility::ReadableBy(world.member.id));
+    let cases = [
+        (&wool, admin, Counting::UpTo(2), (2, true)),
+        (&wool, admin, Counting::UpTo(3), (3, false)),
+        (&wool, admin, Counting::Exact, (3, false)),
+        // Two of them are found twice: as the member's own, and as public ones.
+        (&wool, member, Counting::UpTo(2), (2, true)),
+        (&wool, member, Counting::UpTo(3), (3, false)),
+        (&echo, admin, Counting::UpTo(3), (3, true)),
+        (&echo, admin, Counting::UpTo(4), (4, false)),
+    ];
+    for (filter, visibility, counting, wanted) in cases {
+        let query = SessionQuery { visibility, counting, limit: 1, ..filtered(filter.clone()) };
+        let page = list(&world, query.clone()).await;
+        let next = list(&world, SessionQuery { from: page.next, ..query }).await;
+
+        assert_eq!((page.total, page.total_is_lower_bound), wanted, "{counting:?} {filter:?}");
+        // A cursor moves the page, not what is counted.
+        assert_eq!((next.total, next.total_is_lower_bound), wanted, "{counting:?} {filter:?}");
     }
 }
 
@@ -329,6 +362,7 @@ pub(super) fn all() -> SessionQuery {
         from: None,
         offset: 0,
         limit: 100,
+        counting: Counting::Exact,
     }
 }
 

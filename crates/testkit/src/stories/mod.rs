@@ -111,6 +111,7 @@ macro_rules! contract_tests {
                 sessions_are_filtered_by_agent_interface_and_repository
                 a_session_of_an_unknown_repository_is_refused
                 free_text_is_taken_literally_in_any_case
+                what_no_counter_knows_is_counted_as_far_as_is_asked
                 sessions_of_a_user_are_those_owned_and_those_taken_part_in
                 a_member_sees_own_public_and_shared_work_only
                 a_token_for_one_session_lists_that_session
@@ -126,7 +127,7 @@ macro_rules! contract_tests {
                 a_disabled_users_tokens_open_nothing
                 a_token_is_found_by_its_id_and_by_its_secret
                 a_token_is_revoked_once
-                tokens_are_listed_newest_first
+                tokens_are_listed_newest_first_page_by_page
                 purging_a_session_removes_all_but_its_tickets
                 a_ticket_that_is_not_there_is_missing
             }

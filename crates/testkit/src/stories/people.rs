@@ -129,7 +129,7 @@ pub async fn a_token_is_revoked_once(store: Arc<dyn Storage>) {
     assert_eq!(shown.token, revoked);
 }
 
-pub async fn tokens_are_listed_newest_first(store: Arc<dyn Storage>) {
+pub async fn tokens_are_listed_newest_first_page_by_page(store: Arc<dyn Storage>) {
     let world = World::new(store).await;
     let first = world.token("first");
     let owners = Token { user: world.owner.id, ..world.token("owner's") };
@@ -137,12 +137,25 @@ pub async fn tokens_are_listed_newest_first(store: Arc<dyn Storage>) {
     for token in [&first, &owners, &last] {
         world.commit(writing(vec![Write::CreateToken(token.clone())])).await;
     }
-    let list = async |of| world.store.list_tokens(&world.as_owner(), of).await.expect("tokens");
+    let nobody = UserId::from_uuid(world.ids.next());
+    let page = async |of, before, limit| {
+        let tokens = world.store.list_tokens(&world.as_owner(), of, before, limit).await;
+        tokens.expect("tokens")
+    };
+    let oldest = async |of| {
+        world.store.find_first_token(&world.as_owner(), of).await.expect("a token, or none")
+    };
 
-    assert_eq!(list(None).await, [last.clone(), owners.clone(), first.clone()]);
-    assert_eq!(list(Some(world.member.id)).await, [last, first]);
-    assert_eq!(list(Some(world.owner.id)).await, [owners]);
-    assert_eq!(list(Some(UserId::from_uuid(world.ids.next()))).await, []);
+    assert_eq!(page(None, None, 9).await, [last.clone(), owners.clone(), first.clone()]);
+    assert_eq!(page(None, None, 2).await, [last.clone(), owners.clone()]);
+    assert_eq!(page(None, Some(owners.id), 2).await, std::slice::from_ref(&first));
+    assert_eq!(page(None, Some(first.id), 2).await, []);
+    assert_eq!(page(Some(world.member.id), None, 9).await, [last.clone(), first.clone()]);
+    assert_eq!(page(Some(world.member.id), Some(last.id), 9).await, std::slice::from_ref(&first));
+    assert_eq!(page(Some(world.owner.id), None, 9).await, [owners]);
+    assert_eq!(page(Some(nobody), None, 9).await, []);
+    assert_eq!(oldest(world.member.id).await, Some(first));
+    assert_eq!(oldest(nobody).await, None);
 }
 
 pub async fn purging_a_session_removes_all_but_its_tickets(store: Arc<dyn Storage>) {

@@ -57,8 +57,8 @@ pub async fn another_org_lists_nothing(store: Arc<dyn Storage>) {
     let whole = store.list_sessions(&mine.as_owner(), &all()).await.expect("a page");
     assert_eq!((whole.sessions.len(), whole.total), (1, 1));
     assert_eq!(whole.sessions[0].session, mine.session);
-    assert_eq!(store.list_tokens(&mine.as_owner(), None).await.expect("tokens"), []);
-    let of = store.list_tokens(&mine.as_owner(), Some(member)).await;
+    assert_eq!(store.list_tokens(&mine.as_owner(), None, None, 99).await.expect("tokens"), []);
+    let of = store.list_tokens(&mine.as_owner(), Some(member), None, 99).await;
     assert_eq!(of.expect("tokens"), []);
 }
 
@@ -285,7 +285,7 @@ impl Stocked {
         let session = self.world.session.id;
         let sessions = store.list_sessions(&scope, &all()).await.expect("a read");
         let turns = store.list_turns(&scope, session, TurnPage::Last, 99).await.expect("a read");
-        let tokens = store.list_tokens(&scope, None).await.expect("a read");
+        let tokens = store.list_tokens(&scope, None, None, 99).await.expect("a read");
         let users = store.list_users(&scope, None, 99).await.expect("a read");
         let repos = store.list_repos(&scope, None, 99).await.expect("a read");
         let agents = store.list_agent_contexts(&scope, None, 99).await.expect("a read");

@@ -82,10 +82,13 @@ impl ListRequest {
     }
 
     pub(crate) fn answer(self, page: Option<SessionPage>) -> SessionList {
-        let page = page.unwrap_or(SessionPage { sessions: Vec::new(), total: 0, next: None });
+        let nothing =
+            SessionPage { sessions: Vec::new(), total: 0, total_is_lower_bound: false, next: None };
+        let page = page.unwrap_or(nothing);
         SessionList {
             sessions: page.sessions.into_iter().map(Session::from).collect(),
             total: page.total,
+            total_is_lower_bound: page.total_is_lower_bound,
             limit: self.limit,
             offset: self.offset,
             next_cursor: page.next.map(encode_cursor),

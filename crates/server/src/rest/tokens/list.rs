@@ -1,22 +1,32 @@
 //! `GET /api/tokens`
 
 use axum::{Json, extract::State};
-use skein_api::{Token, TokenList};
+use skein_api::TokenList;
 
-use crate::{app::Context, auth::Caller, error::Problem, extract::Parameters};
+use crate::{
+    app::Context,
+    auth::Caller,
+    error::Problem,
+    extract::Parameters,
+    rest::paging::{Page, Paging},
+};
 
 /// The caller's tokens, or everyone's for admins; newest first, without secrets.
 #[utoipa::path(
     get,
     path = "/api/tokens",
     tag = "tokens",
-    responses((status = 200, description = "The tokens", body = TokenList)),
+    params(Paging),
+    responses((status = 200, description = "A page of tokens", body = TokenList)),
 )]
 pub(crate) async fn list_tokens(
     caller: Caller,
     State(context): State<Context>,
-    _: Parameters<()>,
+    parameters: Parameters<Paging>,
 ) -> Result<Json<TokenList>, Problem> {
-    let tokens = context.app.people.list_tokens(&caller.scope).await?;
-    Ok(Json(TokenList { tokens: tokens.into_iter().map(Token::from).collect() }))
+    let page = Page::new(&parameters, &context.settings)?;
+    let people = &context.app.people;
+    let tokens = people.list_tokens(&caller.scope, page.after, page.to_read()).await?;
+    let (tokens, next_cursor) = page.cut(tokens, |token| token.id);
+    Ok(Json(TokenList { tokens, next_cursor }))
 }

@@ -1,15 +1,13 @@
 //! What the provider's side of a log holds.
 
-use skein_core::{
-    model::{ChainItem, LiveChain, LogId},
-    ports::Conflict,
-};
+use skein_core::model::{ChainItem, LiveChain, LogId};
 use uuid::Uuid;
 
 use super::{
     super::{
+        connection::values,
         error::Fault,
-        rows::{Columns, int, moment, pack_list},
+        rows::{int, moment, pack_list},
     },
     Applying,
 };
@@ -22,67 +20,50 @@ ON CONFLICT (org_id, log_id) DO UPDATE SET
     chain_no = excluded.chain_no, provider = excluded.provider, model = excluded.model,
     response_id = excluded.response_id, expires_at = excluded.expires_at, tip_turn = excluded.tip_turn,
     history_bytes = excluded.history_bytes, last_ord = c.last_ord + excluded.last_ord,
-    open_calls = excluded.open_calls
-RETURNING last_ord";
+    open_calls = excluded.open_calls";
 
 /// What is named twice is kept as it was sent last.
 const PUT_ITEMS: &str = "INSERT INTO chain_items
     (org_id, log_id, chain_no, kind, ref, sha256, size, texts_payload, ord)
 SELECT DISTINCT ON (new.kind, new.ref)
-       $1, $2, $3, new.kind, new.ref, new.sha256, new.size, new.texts_payload, $4 + new.ord
-FROM unnest($5::text[], $6::text[], $7::bytea[], $8::bigint[], $9::uuid[]) WITH ORDINALITY
+       $1, $2, $3, new.kind, new.ref, new.sha256, new.size, new.texts_payload, chain.last_ord - $4 + new.ord
+FROM (SELECT last_ord FROM chains WHERE org_id = $1 AND log_id = $2) AS chain, unnest($5::text[], $6::text[], $7::bytea[], $8::bigint[], $9::uuid[]) WITH ORDINALITY
     AS new (kind, ref, sha256, size, texts_payload, ord)
 ORDER BY new.kind, new.ref, new.ord DESC
 ON CONFLICT (org_id, log_id, chain_no, kind, ref) DO UPDATE SET
     sha256 = excluded.sha256, size = excluded.size, texts_payload = excluded.texts_payload,
     ord = excluded.ord";
 
-impl Applying<'_> {
+const FORGET_ITEMS: &str =
+    "DELETE FROM chain_items WHERE org_id = $1 AND log_id = $2 AND chain_no < $3";
+
+impl<'a> Applying<'a> {
     /// The last of the items counts as the one that was sent last.
-    pub(super) async fn advance_chain(
+    pub(super) fn advance_chain(
         &mut self,
         log: LogId,
-        chain: &LiveChain,
-        items: &[ChainItem],
+        chain: &'a LiveChain,
+        items: &'a [ChainItem],
     ) -> Result<(), Fault> {
         self.log(log)?;
+        let log = *log.as_uuid();
         let (number, count) = (i64::from(chain.number), int(items.len() as u64));
-        let row = self
-            .transaction
-            .query_opt(
-                PUT_CHAIN,
-                &[
-                    self.org(),
-                    log.as_uuid(),
-                    &number,
-                    &chain.provider,
-                    &chain.model,
-                    &chain.response_id,
-                    &chain.expires_at.map(moment),
-                    chain.tip.as_uuid(),
-                    &int(chain.history_bytes),
-                    &count,
-                    &pack_list("chain", &chain.open_calls)?,
-                ],
-            )
-            .await?
-            .ok_or(Conflict::Missing("log"))?;
-        let last_ord: i64 = Columns::new("chain", &row).get("last_ord")?;
-        self.transaction
-            .execute(
-                "DELETE FROM chain_items WHERE org_id = $1 AND log_id = $2 AND chain_no < $3",
-                &[self.org(), log.as_uuid(), &number],
-            )
-            .await?;
-        self.put_chain_items((log, number), last_ord - count, items).await
-    }
-
-    async fn put_chain_items(
-        &self,
-        (log, chain): (LogId, i64),
-        after: i64,
-        items: &[ChainItem],
-    ) -> Result<(), Fault> {
+        let values = values![
+            self.org(),
+            log,
+            number,
+            &chain.provider,
+            &chain.model,
+            &chain.response_id,
+            chain.expires_at.map(moment),
+            chain.tip.as_uuid(),
+            int(chain.history_bytes),
+            count,
+            pack_list("chain", &chain.open_calls)?,
+        ];
+        self.later(PUT_CHAIN, values);
+        let values = values![self.org(), log, number];
+        self.later(FORGET_ITEMS, values);
         if items.is_empty() {
             return Ok(());
         }
@@ -91,22 +72,8 @@ impl Applying<'_> {
         let hashes: Vec<&[u8]> = items.iter().map(|item| &item.sha256.as_bytes()[..]).collect();
         let sizes: Vec<i64> = items.iter().map(|item| int(item.size_bytes)).collect();
         let texts: Vec<Uuid> = items.iter().map(|item| *item.texts.as_uuid()).collect();
-        self.transaction
-            .execute(
-                PUT_ITEMS,
-                &[
-                    self.org(),
-                    log.as_uuid(),
-                    &chain,
-                    &after,
-                    &kinds,
-                    &refs,
-                    &hashes,
-                    &sizes,
-                    &texts,
-                ],
-            )
-            .await?;
+        let values = values![self.org(), log, number, count, kinds, refs, hashes, sizes, texts];
+        self.later(PUT_ITEMS, values);
         Ok(())
     }
 }

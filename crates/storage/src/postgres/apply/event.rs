@@ -3,18 +3,19 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use skein_core::{
-    model::{Event, LogId, Scope, Seq, Timestamp, TurnId, TurnStatus},
-    ports::{ChangeSet, Conflict, IdempotencyRecord, LastTurn, StoreError},
+    model::{Event, LogId, Seq, Timestamp, TurnId, TurnStatus},
+    ports::{Conflict, LastTurn, StoreError},
 };
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
     super::{
-        connection::Transaction,
+        connection::values,
         error::Fault,
         rows::{Columns, int, moment, small},
     },
-    Applying, logs_and_turns,
+    Applying,
 };
 use crate::codec;
 
@@ -30,27 +31,8 @@ pub(super) struct LogState {
     is_changed: bool,
 }
 
-/// Locks every log that the change set writes or decides on, in one order for all, before anything else:
-/// so numbers have no gaps, come in commit order, and two change sets cannot wait for each other.
-pub(super) async fn lock(
-    transaction: &Transaction<'_>,
-    scope: &Scope,
-    changes: &ChangeSet,
-) -> Result<BTreeMap<LogId, LogState>, Fault> {
-    let (logs, turns) = logs_and_turns(changes);
-    if logs.is_empty() && turns.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let rows = transaction
-        .query(
-            "SELECT id, last_seq, last_at, turn_count, last_turn_id, last_turn_status, last_turn_at
-             FROM logs
-             WHERE org_id = $1 AND (id = ANY($2) OR id IN (
-                 SELECT log_id FROM turns WHERE org_id = $1 AND id = ANY($3)))
-             ORDER BY id FOR NO KEY UPDATE",
-            &[scope.org.as_uuid(), &logs, &turns],
-        )
-        .await?;
+/// The counters of the logs that were locked.
+pub(super) fn states(rows: &[Row]) -> Result<BTreeMap<LogId, LogState>, Fault> {
     rows.iter()
         .map(|row| {
             let row = Columns::new("log", row);
@@ -100,7 +82,7 @@ impl LogState {
     }
 }
 
-impl Applying<'_> {
+impl<'a> Applying<'a> {
     /// A log of the caller's org, locked.
     pub(super) fn log(&mut self, log: LogId) -> Result<&mut LogState, Fault> {
         self.logs.get_mut(&log).ok_or_else(|| Conflict::Missing("log").into())
@@ -115,7 +97,7 @@ impl Applying<'_> {
     }
 
     /// Appends the events in one statement.
-    pub(super) async fn append(&mut self) -> Result<Vec<Event>, Fault> {
+    pub(super) fn append(&mut self) -> Result<Vec<Event>, Fault> {
         let mut events = Vec::with_capacity(self.changes.events.len());
         let mut rows = EventRows::default();
         for new in &self.changes.events {
@@ -129,75 +111,53 @@ impl Applying<'_> {
             rows.push(&event)?;
             events.push(event);
         }
-        rows.insert(self).await?;
+        rows.insert(self);
         Ok(events)
     }
 
     /// Writes the counters back.
-    pub(super) async fn save_logs(&self) -> Result<(), Fault> {
-        for (id, log) in self.logs.iter().filter(|(_, log)| log.is_changed) {
-            let last = log.last_turn;
-            self.transaction
-                .execute(
-                    "UPDATE logs SET last_seq = $3, last_at = $4, turn_count = $5,
-                            last_turn_id = $6, last_turn_status = $7, last_turn_at = $8
-                     WHERE org_id = $1 AND id = $2",
-                    &[
-                        self.org(),
-                        id.as_uuid(),
-                        &int(log.last_seq),
-                        &log.last_at.map(moment),
-                        &small(log.turn_count),
-                        &last.map(|turn| *turn.id.as_uuid()),
-                        &last.map(|turn| turn.status.as_str()),
-                        &last.map(|turn| moment(turn.at)),
-                    ],
-                )
-                .await?;
+    pub(super) fn save_logs(&mut self) {
+        let changed: Vec<_> = self
+            .logs
+            .iter()
+            .filter(|(_, log)| log.is_changed)
+            .map(|(id, log)| {
+                let last = log.last_turn;
+                values![
+                    self.org(),
+                    *id.as_uuid(),
+                    int(log.last_seq),
+                    log.last_at.map(moment),
+                    small(log.turn_count),
+                    last.map(|turn| *turn.id.as_uuid()),
+                    last.map(|turn| turn.status.as_str()),
+                    last.map(|turn| moment(turn.at)),
+                ]
+            })
+            .collect();
+        for values in changed {
+            self.later(
+                "UPDATE logs SET last_seq = $3, last_at = $4, turn_count = $5,
+                        last_turn_id = $6, last_turn_status = $7, last_turn_at = $8
+                 WHERE org_id = $1 AND id = $2",
+                values,
+            );
         }
-        Ok(())
     }
 
     /// The rows are sealed into their org's chain later: doing it here would put all writers in one line.
-    pub(super) async fn audit(&self) -> Result<(), Fault> {
+    pub(super) fn audit(&mut self) {
         for entry in &self.changes.audit {
             // Plain JSON: the chain's hashes cover these very bytes.
             let detail = entry.detail.to_string().into_bytes();
-            self.transaction
-                .execute(
-                    "INSERT INTO audit (org_id, at, actor, action, target, detail)
-                     VALUES ($1, $2, $3, $4, $5, $6)",
-                    &[
-                        self.org(),
-                        &moment(entry.at),
-                        self.scope.user.as_uuid(),
-                        &entry.action,
-                        &entry.target,
-                        &detail,
-                    ],
-                )
-                .await?;
+            let (org, actor) = (self.org(), self.scope.user.as_uuid());
+            let at = moment(entry.at);
+            self.later(
+                "INSERT INTO audit (org_id, at, actor, action, target, detail)
+                 VALUES ($1, $2, $3, $4, $5, $6)",
+                values![org, at, actor, entry.action, &entry.target, detail],
+            );
         }
-        Ok(())
-    }
-
-    pub(super) async fn remember(&self, record: &IdempotencyRecord) -> Result<(), Fault> {
-        self.transaction
-            .execute(
-                "INSERT INTO idempotency (org_id, user_id, key, fingerprint, resource_kind, resource_id, created_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7)",
-                &[
-                    self.org(),
-                    self.scope.user.as_uuid(),
-                    &record.key,
-                    &record.fingerprint.as_bytes().as_slice(),
-                    &record.resource.kind.as_str(),
-                    &record.resource.id,
-                    &moment(record.created_at),
-                ],
-            )
-            .await?;
-        Ok(())
     }
 }
 
@@ -232,29 +192,25 @@ impl EventRows {
         Ok(())
     }
 
-    async fn insert(&self, applying: &Applying<'_>) -> Result<(), Fault> {
+    fn insert(self, applying: &mut Applying<'_>) {
         if self.logs.is_empty() {
-            return Ok(());
+            return;
         }
-        applying
-            .transaction
-            .execute(
-                "INSERT INTO events (org_id, log_id, seq, turn_id, type, at, message_id, role, data)
-                 SELECT $1, new.* FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::text[],
-                     $6::timestamptz[], $7::uuid[], $8::text[], $9::bytea[]) AS new",
-                &[
-                    applying.org(),
-                    &self.logs,
-                    &self.seqs,
-                    &self.turns,
-                    &self.types,
-                    &self.times,
-                    &self.messages,
-                    &self.roles,
-                    &self.data,
-                ],
-            )
-            .await?;
-        Ok(())
+        applying.later(
+            "INSERT INTO events (org_id, log_id, seq, turn_id, type, at, message_id, role, data)
+             SELECT $1, new.* FROM unnest($2::uuid[], $3::bigint[], $4::uuid[], $5::text[],
+                 $6::timestamptz[], $7::uuid[], $8::text[], $9::bytea[]) AS new",
+            values![
+                applying.org(),
+                self.logs,
+                self.seqs,
+                self.turns,
+                self.types,
+                self.times,
+                self.messages,
+                self.roles,
+                self.data,
+            ],
+        );
     }
 }

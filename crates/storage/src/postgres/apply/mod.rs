@@ -1,8 +1,11 @@
 //! Applies a change set inside a transaction: locks, then checks, then writes, then the log.
+//!
+//! Locks and all that is decided on are read in one round trip; most writes wait for the commit and go with it.
 
 mod chain;
 mod event;
 mod expect;
+mod facts;
 mod payload;
 mod people;
 mod plan;
@@ -19,9 +22,12 @@ use skein_core::{
 };
 use uuid::Uuid;
 
-use self::event::LogState;
 pub(super) use self::event::last_turn;
-use super::{connection::Transaction, error::Fault};
+use self::{event::LogState, facts::Facts};
+use super::{
+    connection::{Deferred, Transaction, Value},
+    error::Fault,
+};
 
 /// A change set on its way.
 struct Applying<'a> {
@@ -30,45 +36,68 @@ struct Applying<'a> {
     changes: &'a ChangeSet,
     /// The counters of every log that is written, locked until the end.
     logs: BTreeMap<LogId, LogState>,
+    /// What was true when the locks had been taken.
+    facts: Facts,
     /// The turns that were created so far, with the numbers they got.
     numbered: Vec<(TurnId, u32)>,
+    /// Statements that are still to be sent, in their order.
+    deferred: Vec<Deferred<'a>>,
 }
 
-/// Applies all of it. The caller commits, or drops the transaction when this fails.
-pub(super) async fn apply(
-    transaction: &Transaction<'_>,
-    scope: &Scope,
-    changes: &ChangeSet,
-) -> Result<Committed, Fault> {
-    let logs = event::lock(transaction, scope, changes).await?;
-    let mut applying = Applying { transaction, scope, changes, logs, numbered: Vec::new() };
+/// Applies it. The caller commits together with the statements that are given back, or drops the transaction when
+/// this fails.
+pub(super) async fn apply<'a>(
+    transaction: &'a Transaction<'a>,
+    scope: &'a Scope,
+    changes: &'a ChangeSet,
+) -> Result<(Committed, Vec<Deferred<'a>>), Fault> {
+    let (logs, facts) = facts::read(transaction, scope, changes).await?;
+    let (numbered, deferred) = (Vec::new(), Vec::new());
+    let mut applying = Applying { transaction, scope, changes, logs, facts, numbered, deferred };
 
-    // A repeated request is told so before it is told that its first run is in its way.
-    if let Some(record) = &changes.idempotency {
-        applying.remember(record).await?;
-    }
     for expectation in &changes.expects {
-        applying.check(expectation).await?;
+        applying.check(expectation)?;
     }
     for write in &changes.writes {
         applying.write(write).await?;
     }
-    let events = applying.append().await?;
-    applying.save_logs().await?;
-    applying.audit().await?;
-    Ok(Committed {
-        events,
-        turn_numbers: applying.numbered.iter().map(|(_, number)| *number).collect(),
-    })
+    let events = applying.append()?;
+    applying.save_logs();
+    applying.audit();
+    let turn_numbers = applying.numbered.iter().map(|(_, number)| *number).collect();
+    Ok((Committed { events, turn_numbers }, applying.deferred))
 }
 
-impl Applying<'_> {
-    fn org(&self) -> &Uuid {
+impl<'a> Applying<'a> {
+    fn org(&self) -> &'a Uuid {
         self.scope.org.as_uuid()
     }
 
+    fn later(&mut self, sql: &'static str, values: Vec<Value<'a>>) {
+        self.deferred.push(Deferred { sql, values });
+    }
+
+    /// Sends what waits, because something that is sent at once depends on it.
+    async fn flush(&mut self) -> Result<(), Fault> {
+        let deferred = std::mem::take(&mut self.deferred);
+        if deferred.is_empty() { Ok(()) } else { self.transaction.execute_all(deferred).await }
+    }
+
     /// The one place where this engine interprets a write.
-    async fn write(&mut self, write: &Write) -> Result<(), Fault> {
+    async fn write(&mut self, write: &'a Write) -> Result<(), Fault> {
+        let waits = matches!(
+            write,
+            Write::CreateTurn { .. }
+                | Write::StartTurn { .. }
+                | Write::NoteResponse { .. }
+                | Write::FinishTurn(_)
+                | Write::AdvanceChain { .. }
+                | Write::PutPayload(_)
+                | Write::PutPayloadPart { .. }
+        );
+        if !waits {
+            self.flush().await?;
+        }
         match write {
             Write::CreateOrg(org) => self.create_org(org).await,
             Write::CreateUser(user) => self.create_user(user).await,
@@ -86,18 +115,17 @@ impl Applying<'_> {
                 self.set_ticket_status(*ticket, *status).await
             }
             Write::CreateTurn { session, turn } => self.create_turn(*session, turn).await,
-            Write::StartTurn { turn, at } => self.start_turn(*turn, *at).await,
+            Write::StartTurn { turn, at } => self.start_turn(*turn, *at),
             Write::PlanTurn(turn) => self.plan_turn(turn).await,
             Write::NoteResponse { turn, response_id, position } => {
-                self.note_response(*turn, response_id, *position).await
+                self.note_response(*turn, response_id, *position)
             }
-            Write::FinishTurn(turn) => self.finish_turn(turn).await,
-            Write::AdvanceChain { log, chain, items } => {
-                self.advance_chain(*log, chain, items).await
-            }
-            Write::PutPayload(payload) => self.put_payload(payload).await,
+            Write::FinishTurn(turn) => self.finish_turn(turn),
+            Write::AdvanceChain { log, chain, items } => self.advance_chain(*log, chain, items),
+            Write::PutPayload(payload) => self.put_payload(payload),
             Write::PutPayloadPart { payload, part, body } => {
-                self.put_payload_part(*payload, *part, body).await
+                self.put_payload_part(*payload, *part, body);
+                Ok(())
             }
             Write::PutCheckpoint(checkpoint) => self.put_checkpoint(checkpoint).await,
         }
@@ -143,6 +171,13 @@ fn logs_and_turns(changes: &ChangeSet) -> (Vec<Uuid>, Vec<Uuid>) {
             | Write::PutCheckpoint(_) => {}
         }
     }
-    let as_uuids = |ids: Vec<LogId>| ids.iter().map(|id| *id.as_uuid()).collect();
-    (as_uuids(logs), turns.iter().map(|id| *id.as_uuid()).collect())
+    let (mut logs, mut turns): (Vec<Uuid>, Vec<Uuid>) = (
+        logs.iter().map(|id| *id.as_uuid()).collect(),
+        turns.iter().map(|id| *id.as_uuid()).collect(),
+    );
+    for ids in [&mut logs, &mut turns] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    (logs, turns)
 }

@@ -8,6 +8,7 @@ use skein_core::{
 
 use super::{
     super::{
+        connection::values,
         error::Fault,
         rows::{int, small},
     },
@@ -24,45 +25,35 @@ struct Place {
     part_count: Option<i32>,
 }
 
-impl Applying<'_> {
-    pub(super) async fn put_payload(&mut self, payload: &NewPayload) -> Result<(), Fault> {
+impl<'a> Applying<'a> {
+    pub(super) fn put_payload(&mut self, payload: &'a NewPayload) -> Result<(), Fault> {
         self.log(payload.log)?;
         let place = self.place(payload)?;
-        self.transaction
-            .execute(
-                "INSERT INTO payloads (org_id, id, log_id, sha256, size, media_type, location,
-                                       event_seq, part_count, body)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                &[
-                    self.org(),
-                    payload.id.as_uuid(),
-                    payload.log.as_uuid(),
-                    &payload.sha256.as_bytes().as_slice(),
-                    &int(payload.size_bytes),
-                    &payload.media_type,
-                    &place.location,
-                    &place.event_seq,
-                    &place.part_count,
-                    &place.body,
-                ],
-            )
-            .await?;
+        self.later(
+            "INSERT INTO payloads (org_id, id, log_id, sha256, size, media_type, location,
+                                   event_seq, part_count, body)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            values![
+                self.org(),
+                payload.id.as_uuid(),
+                payload.log.as_uuid(),
+                payload.sha256.as_bytes().as_slice(),
+                int(payload.size_bytes),
+                &payload.media_type,
+                place.location,
+                place.event_seq,
+                place.part_count,
+                place.body,
+            ],
+        );
         Ok(())
     }
 
-    pub(super) async fn put_payload_part(
-        &self,
-        payload: PayloadId,
-        part: u32,
-        body: &Bytes,
-    ) -> Result<(), Fault> {
-        self.transaction
-            .execute(
-                "INSERT INTO payload_parts (org_id, payload_id, part, body) VALUES ($1, $2, $3, $4)",
-                &[self.org(), payload.as_uuid(), &small(part), &codec::pack(body)],
-            )
-            .await?;
-        Ok(())
+    pub(super) fn put_payload_part(&mut self, payload: PayloadId, part: u32, body: &Bytes) {
+        self.later(
+            "INSERT INTO payload_parts (org_id, payload_id, part, body) VALUES ($1, $2, $3, $4)",
+            values![self.org(), *payload.as_uuid(), small(part), codec::pack(body)],
+        );
     }
 
     fn place(&self, payload: &NewPayload) -> Result<Place, Fault> {

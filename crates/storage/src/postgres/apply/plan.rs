@@ -7,6 +7,7 @@ use skein_core::{
 
 use super::{
     super::{
+        connection::values,
         error::Fault,
         rows::{int, pack_list, small},
     },
@@ -52,10 +53,10 @@ impl Counts {
     }
 }
 
-impl Applying<'_> {
+impl<'a> Applying<'a> {
     /// Writes the plan of a turn that is still pending, over the one that it had.
-    pub(super) async fn plan_turn(&self, turn: &Turn) -> Result<(), Fault> {
-        self.pending_turn(turn.id).await?;
+    pub(super) async fn plan_turn(&mut self, turn: &'a Turn) -> Result<(), Fault> {
+        self.pending_turn(turn.id)?;
         let (request, counts) = (&turn.request, Counts::of(turn));
         self.transaction
             .execute(
@@ -76,19 +77,16 @@ impl Applying<'_> {
             .await?;
         self.decide_files(turn).await?;
         self.transaction.execute(FORGET, &[self.org(), turn.id.as_uuid()]).await?;
-        self.insert_plan(turn).await
+        self.insert_plan(turn)
     }
 
     /// The plan, if the turn has one.
-    pub(super) async fn insert_plan(&self, turn: &Turn) -> Result<(), Fault> {
+    pub(super) fn insert_plan(&mut self, turn: &'a Turn) -> Result<(), Fault> {
         let Some(plan) = turn.plan.as_deref() else { return Ok(()) };
-        self.transaction
-            .execute(
-                "INSERT INTO turn_plans (org_id, turn_id, data) VALUES ($1, $2, $3)",
-                &[self.org(), turn.id.as_uuid(), &codec::pack_json("plan", plan)?],
-            )
-            .await?;
-        self.insert_chunks(turn, &plan.chunks).await
+        let values = values![self.org(), turn.id.as_uuid(), codec::pack_json("plan", plan)?];
+        self.later("INSERT INTO turn_plans (org_id, turn_id, data) VALUES ($1, $2, $3)", values);
+        self.insert_chunks(turn, &plan.chunks);
+        Ok(())
     }
 
     async fn decide_files(&self, turn: &Turn) -> Result<(), Fault> {
@@ -109,9 +107,9 @@ impl Applying<'_> {
         Ok(())
     }
 
-    async fn insert_chunks(&self, turn: &Turn, chunks: &[TurnChunk]) -> Result<(), Fault> {
+    fn insert_chunks(&mut self, turn: &'a Turn, chunks: &'a [TurnChunk]) {
         if chunks.is_empty() {
-            return Ok(());
+            return;
         }
         let ids: Vec<&str> = chunks.iter().map(|chunk| chunk.chunk_id.as_str()).collect();
         let paths: Vec<&str> = chunks.iter().map(|chunk| chunk.path.as_str()).collect();
@@ -122,24 +120,19 @@ impl Applying<'_> {
         let scores: Vec<f64> = chunks.iter().map(|chunk| chunk.score).collect();
         let fates: Vec<&str> = chunks.iter().map(|chunk| chunk.fate.as_str()).collect();
         let reasons: Vec<&str> = chunks.iter().map(|chunk| chunk.reason.as_str()).collect();
-        self.transaction
-            .execute(
-                INSERT_CHUNKS,
-                &[
-                    self.org(),
-                    turn.id.as_uuid(),
-                    &ids,
-                    &paths,
-                    &starts,
-                    &ends,
-                    &hashes,
-                    &sizes,
-                    &scores,
-                    &fates,
-                    &reasons,
-                ],
-            )
-            .await?;
-        Ok(())
+        let values = values![
+            self.org(),
+            turn.id.as_uuid(),
+            ids,
+            paths,
+            starts,
+            ends,
+            hashes,
+            sizes,
+            scores,
+            fates,
+            reasons,
+        ];
+        self.later(INSERT_CHUNKS, values);
     }
 }

@@ -1,18 +1,18 @@
 //! Turns: numbered by their log, started one at a time, finished once.
 
 use skein_core::{
-    model::{
-        AccessVia, LogId, Response, SessionId, Timestamp, Turn, TurnFile, TurnId, TurnState, UserId,
-    },
+    model::{AccessVia, SessionId, Timestamp, Turn, TurnId, TurnState, TurnStatus, UserId},
     ports::Conflict,
 };
 
 use super::{
     super::{
+        connection::values,
         error::Fault,
-        rows::{Columns, int, moment, pack_list, small},
+        rows::{int, moment, pack_list, small},
     },
     Applying,
+    facts::{PARTICIPANT, Participant, TurnProgress},
     plan::Counts,
 };
 
@@ -35,161 +35,162 @@ const FINISH_TURN: &str = "UPDATE turns SET
     status = $3, finished_at = $4, warnings = $5, answer_summary = $6, answer_payload = $7, error_code = $8,
     errors = $9, response_id = $10, received_at = $11, chain_expires_at = $12, response_payload = $13,
     input_tokens = $14, output_tokens = $15, bundle_payload = $16, first_token_at = $17
-WHERE org_id = $1 AND id = $2
-RETURNING log_id, created_by";
+WHERE org_id = $1 AND id = $2";
 
-impl Applying<'_> {
+impl<'a> Applying<'a> {
     pub(super) async fn create_turn(
         &mut self,
         session: SessionId,
-        turn: &Turn,
+        turn: &'a Turn,
     ) -> Result<(), Fault> {
         self.own(turn.org)?;
-        let found = self
-            .transaction
-            .query_opt(
-                "SELECT 1 FROM sessions WHERE org_id = $1 AND id = $2 AND log_id = $3",
-                &[self.org(), session.as_uuid(), turn.log.as_uuid()],
-            )
-            .await?;
-        if found.is_none() {
+        let participant = self.participant(session, turn.created_by).await?;
+        if participant.log != turn.log {
             return Err(Conflict::Missing("session").into());
         }
         let number = self.log(turn.log)?.add_turn(turn.id, turn.created_at);
-        self.insert_turn(turn, number).await?;
-        self.insert_files(turn.id, &turn.request.files).await?;
-        self.insert_plan(turn).await?;
-        let via = AccessVia::TookPart.as_str();
-        self.give_access(session, *turn.created_by.as_uuid(), via).await?;
+        self.insert_turn(turn, number)?;
+        self.insert_files(turn);
+        self.insert_plan(turn)?;
+        if !participant.is_known {
+            self.flush().await?;
+            let via = AccessVia::TookPart.as_str();
+            self.give_access(session, *turn.created_by.as_uuid(), via).await?;
+        }
         self.numbered.push((turn.id, number));
+        let progress =
+            TurnProgress { status: TurnStatus::Pending, is_started: turn.started_at.is_some() };
+        self.facts.turns.insert(turn.id, progress);
         Ok(())
     }
 
-    pub(super) async fn start_turn(&self, turn: TurnId, at: Timestamp) -> Result<(), Fault> {
-        if self.pending_turn(turn).await?.is_started {
+    /// Found when the locks were taken, unless this change set creates the session.
+    async fn participant(
+        &mut self,
+        session: SessionId,
+        user: UserId,
+    ) -> Result<Participant, Fault> {
+        if let Some(known) = self.facts.participants.get(&(session, user)) {
+            return Ok(*known);
+        }
+        self.flush().await?;
+        let found = self
+            .transaction
+            .query_opt(PARTICIPANT, &[self.org(), session.as_uuid(), user.as_uuid()])
+            .await?;
+        Participant::from(&found.ok_or(Conflict::Missing("session"))?)
+    }
+
+    pub(super) fn start_turn(&mut self, turn: TurnId, at: Timestamp) -> Result<(), Fault> {
+        let progress = self.pending_turn(turn)?;
+        if progress.is_started {
             return Err(Conflict::TurnStarted(turn).into());
         }
+        progress.is_started = true;
         // The agent is called right after this, so the turn is dispatched from here on.
-        self.transaction
-            .execute(
-                "UPDATE turns SET started_at = $3, dispatched_at = $3
-                 WHERE org_id = $1 AND id = $2 AND status = 'pending' AND started_at IS NULL",
-                &[self.org(), turn.as_uuid(), &moment(at)],
-            )
-            .await?;
+        self.later(
+            "UPDATE turns SET started_at = $3, dispatched_at = $3
+             WHERE org_id = $1 AND id = $2 AND status = 'pending' AND started_at IS NULL",
+            values![self.org(), *turn.as_uuid(), moment(at)],
+        );
         Ok(())
     }
 
-    pub(super) async fn note_response(
-        &self,
+    pub(super) fn note_response(
+        &mut self,
         turn: TurnId,
-        response_id: &str,
+        response_id: &'a str,
         position: Option<u64>,
     ) -> Result<(), Fault> {
-        let noted = self
-            .transaction
-            .execute(
-                "UPDATE turns SET response_id = $3, provider_seq = $4
-                 WHERE org_id = $1 AND id = $2 AND status = 'pending'",
-                &[self.org(), turn.as_uuid(), &response_id, &position.map(int)],
-            )
-            .await?;
-        if noted == 0 {
-            self.pending_turn(turn).await?;
-        }
+        self.pending_turn(turn)?;
+        let values = values![self.org(), *turn.as_uuid(), response_id, position.map(int)];
+        self.later(
+            "UPDATE turns SET response_id = $3, provider_seq = $4 WHERE org_id = $1 AND id = $2",
+            values,
+        );
         Ok(())
     }
 
-    pub(super) async fn finish_turn(&mut self, turn: &Turn) -> Result<(), Fault> {
-        self.pending_turn(turn.id).await?;
-        let nothing = Response::default();
+    pub(super) fn finish_turn(&mut self, turn: &'a Turn) -> Result<(), Fault> {
+        self.pending_turn(turn.id)?.status = turn.state.status();
         let (answer, failure, response) = match &turn.state {
-            TurnState::Pending => (None, None, &nothing),
-            TurnState::Completed(answer) => (Some(answer), None, &answer.response),
-            TurnState::Failed(failure) => (None, Some(failure), &failure.response),
+            TurnState::Pending => (None, None, None),
+            TurnState::Completed(answer) => (Some(answer), None, Some(&answer.response)),
+            TurnState::Failed(failure) => (None, Some(failure), Some(&failure.response)),
         };
         let errors = failure.map_or(&[][..], |failure| &failure.errors);
-        let row = self
-            .transaction
-            .query_opt(
-                FINISH_TURN,
-                &[
-                    self.org(),
-                    turn.id.as_uuid(),
-                    &turn.state.status().as_str(),
-                    &moment(turn.status_at()),
-                    &pack_list("turn", &turn.warnings)?,
-                    &answer.map(|answer| &answer.summary),
-                    &answer.map(|answer| *answer.text.as_uuid()),
-                    &failure.map(|failure| failure.code.as_str()),
-                    &pack_list("turn", errors)?,
-                    &response.id,
-                    &response.received_at.map(moment),
-                    &response.chain_expires_at.map(moment),
-                    &response.payload.map(|payload| *payload.as_uuid()),
-                    &response.usage.map(|usage| int(usage.input_tokens)),
-                    &response.usage.map(|usage| int(usage.output_tokens)),
-                    &answer.and_then(|answer| answer.bundle).map(|payload| *payload.as_uuid()),
-                    &response.first_token_at.map(moment),
-                ],
-            )
-            .await?
-            .ok_or(Conflict::Missing("turn"))?;
+        let usage = response.and_then(|response| response.usage);
+        let values = values![
+            self.org(),
+            turn.id.as_uuid(),
+            turn.state.status().as_str(),
+            moment(turn.status_at()),
+            pack_list("turn", &turn.warnings)?,
+            answer.map(|answer| &answer.summary),
+            answer.map(|answer| *answer.text.as_uuid()),
+            failure.map(|failure| failure.code.as_str()),
+            pack_list("turn", errors)?,
+            response.and_then(|response| response.id.as_ref()),
+            response.and_then(|response| response.received_at).map(moment),
+            response.and_then(|response| response.chain_expires_at).map(moment),
+            response.and_then(|response| response.payload).map(|payload| *payload.as_uuid()),
+            usage.map(|usage| int(usage.input_tokens)),
+            usage.map(|usage| int(usage.output_tokens)),
+            answer.and_then(|answer| answer.bundle).map(|payload| *payload.as_uuid()),
+            response.and_then(|response| response.first_token_at).map(moment),
+        ];
+        self.later(FINISH_TURN, values);
         let (status, at) = (turn.state.status(), turn.status_at());
         // The turn's log is among the locked ones; which it is, the row says and not the caller.
         for log in self.logs.values_mut() {
             log.turn_ended(turn.id, status, at);
         }
-        let Some(used) = response.usage else { return Ok(()) };
-        let row = Columns::new("turn", &row);
-        let (user, log) =
-            (row.id("created_by", UserId::from_uuid)?, row.id("log_id", LogId::from_uuid)?);
-        self.add_tokens((user, log), used, at).await
-    }
-
-    async fn insert_turn(&self, turn: &Turn, number: u32) -> Result<(), Fault> {
-        let (request, counts) = (&turn.request, Counts::of(turn));
-        self.transaction
-            .execute(
-                INSERT_TURN,
-                &[
-                    self.org(),
-                    turn.id.as_uuid(),
-                    turn.log.as_uuid(),
-                    &small(number),
-                    turn.created_by.as_uuid(),
-                    turn.ticket.as_uuid(),
-                    &request.mode.as_str(),
-                    &moment(turn.created_at),
-                    &turn.started_at.map(moment),
-                    &turn.dispatched_at.map(moment),
-                    request.conversation.as_uuid(),
-                    &request.previous_response_id,
-                    &request.model,
-                    &request.rerun_of.map(|turn| *turn.as_uuid()),
-                    &request.workspace_id,
-                    &request.repo,
-                    &request.language,
-                    &pack_list("turn", &request.scope_paths)?,
-                    request.instruction.as_uuid(),
-                    &request.request_payload.map(|payload| *payload.as_uuid()),
-                    &i32::try_from(request.files.len()).unwrap_or(i32::MAX),
-                    &pack_list("turn", &turn.warnings)?,
-                    &request.instruction_summary,
-                    &request.temperature,
-                    &request.inputs.map(|payload| *payload.as_uuid()),
-                    &counts.chunks,
-                    &counts.bytes_sent,
-                    &counts.bytes_saved,
-                ],
-            )
-            .await?;
+        if let Some(used) = usage {
+            self.add_tokens(turn, used);
+        }
         Ok(())
     }
 
-    async fn insert_files(&self, turn: TurnId, files: &[TurnFile]) -> Result<(), Fault> {
+    fn insert_turn(&mut self, turn: &'a Turn, number: u32) -> Result<(), Fault> {
+        let (request, counts) = (&turn.request, Counts::of(turn));
+        let values = values![
+            self.org(),
+            turn.id.as_uuid(),
+            turn.log.as_uuid(),
+            small(number),
+            turn.created_by.as_uuid(),
+            turn.ticket.as_uuid(),
+            request.mode.as_str(),
+            moment(turn.created_at),
+            turn.started_at.map(moment),
+            turn.dispatched_at.map(moment),
+            request.conversation.as_uuid(),
+            &request.previous_response_id,
+            &request.model,
+            request.rerun_of.map(|turn| *turn.as_uuid()),
+            &request.workspace_id,
+            &request.repo,
+            &request.language,
+            pack_list("turn", &request.scope_paths)?,
+            request.instruction.as_uuid(),
+            request.request_payload.map(|payload| *payload.as_uuid()),
+            i32::try_from(request.files.len()).unwrap_or(i32::MAX),
+            pack_list("turn", &turn.warnings)?,
+            &request.instruction_summary,
+            &request.temperature,
+            request.inputs.map(|payload| *payload.as_uuid()),
+            counts.chunks,
+            counts.bytes_sent,
+            counts.bytes_saved,
+        ];
+        self.later(INSERT_TURN, values);
+        Ok(())
+    }
+
+    fn insert_files(&mut self, turn: &'a Turn) {
+        let files = &turn.request.files;
         if files.is_empty() {
-            return Ok(());
+            return;
         }
         let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         let hashes: Vec<&[u8]> = files.iter().map(|file| &file.sha256.as_bytes()[..]).collect();
@@ -199,23 +200,18 @@ impl Applying<'_> {
         let named: Vec<bool> = files.iter().map(|file| file.is_named).collect();
         let fates: Vec<&str> = files.iter().map(|file| file.fate.as_str()).collect();
         let reasons: Vec<&str> = files.iter().map(|file| file.reason.as_str()).collect();
-        self.transaction
-            .execute(
-                INSERT_FILES,
-                &[
-                    self.org(),
-                    turn.as_uuid(),
-                    &paths,
-                    &hashes,
-                    &sizes,
-                    &touched,
-                    &open,
-                    &named,
-                    &fates,
-                    &reasons,
-                ],
-            )
-            .await?;
-        Ok(())
+        let values = values![
+            self.org(),
+            turn.id.as_uuid(),
+            paths,
+            hashes,
+            sizes,
+            touched,
+            open,
+            named,
+            fates,
+            reasons,
+        ];
+        self.later(INSERT_FILES, values);
     }
 }

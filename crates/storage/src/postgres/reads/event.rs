@@ -54,7 +54,7 @@ impl EventReads for PostgresStore {
         limit: EventLimit,
     ) -> Result<Vec<Event>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let max_bytes = i64::try_from(limit.bytes).unwrap_or(i64::MAX).max(1);
         let rows = transaction
             .query(
@@ -94,7 +94,7 @@ impl EventReads for PostgresStore {
             MessagePage::Last(limit) => (LAST_MESSAGES, limit),
         };
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let rows = transaction
             .query(
                 sql,

@@ -31,7 +31,7 @@ impl PostgresStore {
         read: fn(&Row) -> Result<T, Fault>,
     ) -> Result<Option<T>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let row = transaction.query_opt(sql, params).await?;
         Ok(row.as_ref().map(read).transpose()?)
     }
@@ -44,7 +44,7 @@ impl PostgresStore {
         read: fn(&Row) -> Result<T, Fault>,
     ) -> Result<Vec<T>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let rows = transaction.query(sql, params).await?;
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }

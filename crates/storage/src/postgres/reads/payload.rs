@@ -24,7 +24,7 @@ impl PayloadReads for PostgresStore {
         payload: PayloadId,
     ) -> Result<Option<PayloadMeta>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let row = transaction
             .query_opt(
                 "SELECT id, log_id, sha256, size, media_type FROM payloads
@@ -57,7 +57,7 @@ impl PayloadReads for PostgresStore {
             return Ok(Vec::new());
         }
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let found = bodies(&transaction, scope, payloads).await?;
         let body = |id: &PayloadId| found.get(id.as_uuid()).map(|body| (*id, body.clone()));
         Ok(payloads.iter().filter_map(body).collect())
@@ -69,7 +69,7 @@ impl PayloadReads for PostgresStore {
         payload: PayloadId,
     ) -> Result<Vec<SessionId>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let rows = transaction
             .query(
                 "SELECT s.id

@@ -48,14 +48,30 @@ impl PeopleReads for PostgresStore {
         &self,
         scope: &Scope,
         of: Option<UserId>,
+        before: Option<TokenId>,
+        limit: u32,
     ) -> Result<Vec<Token>, StoreError> {
         let of = of.map(|user| *user.as_uuid());
+        let before = before.map(|token| *token.as_uuid());
         let query: Query<'_> = (
             "SELECT * FROM tokens WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2)
-             ORDER BY created_at DESC, id DESC",
-            &[scope.org.as_uuid(), &of],
+                 AND ($3::uuid IS NULL OR id < $3)
+             ORDER BY id DESC LIMIT $4",
+            &[scope.org.as_uuid(), &of, &before, &i64::from(limit)],
         );
         self.list(scope, query, token).await
+    }
+
+    async fn find_first_token(
+        &self,
+        scope: &Scope,
+        of: UserId,
+    ) -> Result<Option<Token>, StoreError> {
+        let query: Query<'_> = (
+            "SELECT * FROM tokens WHERE org_id = $1 AND user_id = $2 ORDER BY id LIMIT 1",
+            &[scope.org.as_uuid(), of.as_uuid()],
+        );
+        self.find(scope, query, token).await
     }
 }
 

@@ -49,6 +49,7 @@ macro_rules! select_records {
     };
 }
 
+const FIND: &str = select_records!("AND s.id = $3");
 const FIND_ALL: &str = select_records!("AND s.id = ANY ($3) ORDER BY s.created_at DESC, s.id DESC");
 
 #[async_trait]
@@ -59,8 +60,9 @@ impl SessionReads for PostgresStore {
         session: SessionId,
     ) -> Result<Option<SessionRecord>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
-        Ok(find_all(&transaction, scope, &[*session.as_uuid()]).await?.pop())
+        let transaction = Transaction::finding(&mut client, scope);
+        let params: Params<'_> = &[scope.org.as_uuid(), scope.user.as_uuid(), session.as_uuid()];
+        Ok(transaction.query_opt(FIND, params).await?.as_ref().map(record).transpose()?)
     }
 
     async fn list_sessions(
@@ -69,7 +71,7 @@ impl SessionReads for PostgresStore {
         query: &SessionQuery,
     ) -> Result<SessionPage, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         Ok(session_list::list(&transaction, scope, query).await?)
     }
 
@@ -79,7 +81,7 @@ impl SessionReads for PostgresStore {
         checkpoint: CheckpointId,
     ) -> Result<Option<Checkpoint>, StoreError> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let row = transaction
             .query_opt(
                 "SELECT id, session_id, seq, reason, state, at FROM checkpoints

@@ -29,9 +29,10 @@ pub(super) async fn list(
     positions.truncate(limit);
     let ids: Vec<Uuid> = positions.iter().map(|position| *position.id.as_uuid()).collect();
     let sessions = find_all(transaction, scope, &ids).await?;
-    let total = total(transaction, scope, query).await?;
+    let found = total(transaction, scope, query).await?;
+    let (total, total_is_lower_bound) = query.counting.told(found);
     let next = positions.last().copied().filter(|_| has_more);
-    Ok(SessionPage { sessions, total, next })
+    Ok(SessionPage { sessions, total, total_is_lower_bound, next })
 }
 
 /// Positions of the page, and of one more session if there is one.
@@ -72,7 +73,7 @@ async fn page(
         .collect()
 }
 
-/// Exact. Where only states are asked for, kept counters answer; else the matching rows are counted.
+/// Where only states are asked for, kept counters answer; else the matching rows are counted, as far as is wanted.
 async fn total(
     transaction: &Transaction<'_>,
     scope: &Scope,
@@ -95,8 +96,12 @@ async fn total(
         }
         Visibility::WholeOrg | Visibility::ReadableBy(_) | Visibility::Only(_) => {
             let scan = Scan::new(scope, query, &mut sql);
+            let limit = query
+                .counting
+                .limit()
+                .map_or_else(String::new, |limit| format!(" LIMIT {}", sql.bind(int(limit))));
             let from = scan.each_state_and_reader(&format!(
-                "SELECT {}.{} AS id FROM {} WHERE {}",
+                "SELECT {}.{} AS id FROM {} WHERE {}{limit}",
                 scan.alias, scan.id_column, scan.source, scan.conditions
             ));
             format!("SELECT count(DISTINCT found.id) AS total FROM {from}")

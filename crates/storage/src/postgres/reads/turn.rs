@@ -43,10 +43,9 @@ const FIND_ANYWHERE: &str = "SELECT t.*, u.name AS created_by_name
      WHERE t.org_id = $1 AND t.id = $2";
 
 const PENDING: &str = "SELECT t.*, u.name AS created_by_name
-     FROM sessions s
-     JOIN turns t ON t.org_id = s.org_id AND t.log_id = s.log_id AND t.status = 'pending'
-     JOIN users u ON u.org_id = t.org_id AND u.id = t.created_by
-     WHERE s.org_id = $1 AND s.id = $2
+     FROM turns t JOIN users u ON u.org_id = t.org_id AND u.id = t.created_by
+     WHERE t.org_id = $1 AND t.status = 'pending'
+         AND t.log_id = (SELECT log_id FROM sessions WHERE org_id = $1 AND id = $2)
      ORDER BY t.number";
 
 #[async_trait]
@@ -106,7 +105,7 @@ impl PostgresStore {
         params: Params<'_>,
     ) -> Result<Vec<TurnRecord>, Fault> {
         let mut client = self.client().await?;
-        let transaction = Transaction::reading(&mut client, scope).await?;
+        let transaction = Transaction::reading(&mut client, scope);
         let rows = transaction.query(sql, params).await?;
         let mut parts = Parts::of(&transaction, scope.org.as_uuid(), &rows).await?;
         rows.iter()

@@ -1,7 +1,7 @@
 //! People, tokens and the keys of repeated requests.
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Params, params};
 use skein_core::{
     model::{Scope, Token, TokenId, User, UserId},
     ports::{Conflict, IdempotencyReads, IdempotencyRecord, PeopleReads, Resource, StoreError},
@@ -48,22 +48,9 @@ impl PeopleReads for SqliteStore {
     }
 
     async fn find_token(&self, scope: &Scope, token: TokenId) -> Result<Option<Token>, StoreError> {
-        let org = scope.org;
-        self.readers
-            .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT id, org_id, user_id, name, hash, role, session_id, created_at,
-                             expires_at, revoked_at
-                         FROM tokens WHERE org_id = ?1 AND id = ?2",
-                    )?
-                    .query_row(params![key(&org), key(&token)], |row| {
-                        Ok(read_token(&mut Columns::new("token", row)))
-                    })
-                    .optional()?
-                    .transpose()
-            })
-            .await
+        let (org, token) = (*key(&scope.org), *key(&token));
+        let found = self.tokens("org_id = ?1 AND id = ?2", (org, token)).await?;
+        Ok(found.into_iter().next())
     }
 
     async fn list_users(
@@ -93,17 +80,41 @@ impl PeopleReads for SqliteStore {
         &self,
         scope: &Scope,
         of: Option<UserId>,
+        before: Option<TokenId>,
+        limit: u32,
     ) -> Result<Vec<Token>, StoreError> {
-        let org = scope.org;
+        let page = "org_id = ?1 AND (?2 IS NULL OR user_id = ?2) AND (?3 IS NULL OR id < ?3)
+             ORDER BY id DESC LIMIT ?4";
+        let of = of.map(|user| *key(&user));
+        let before = before.map(|token| *key(&token));
+        self.tokens(page, (*key(&scope.org), of, before, limit)).await
+    }
+
+    async fn find_first_token(
+        &self,
+        scope: &Scope,
+        of: UserId,
+    ) -> Result<Option<Token>, StoreError> {
+        let (org, user) = (*key(&scope.org), *key(&of));
+        let found = self.tokens("org_id = ?1 AND user_id = ?2 ORDER BY id LIMIT 1", (org, user));
+        Ok(found.await?.into_iter().next())
+    }
+}
+
+impl SqliteStore {
+    async fn tokens(
+        &self,
+        which: &'static str,
+        parameters: impl Params + Send + 'static,
+    ) -> Result<Vec<Token>, StoreError> {
         self.readers
             .read(move |connection| {
-                let mut statement = connection.prepare_cached(
+                let mut statement = connection.prepare_cached(&format!(
                     "SELECT id, org_id, user_id, name, hash, role, session_id, created_at,
                          expires_at, revoked_at
-                     FROM tokens WHERE org_id = ?1 AND (?2 IS NULL OR user_id = ?2)
-                     ORDER BY created_at DESC, id DESC",
-                )?;
-                let mut rows = statement.query(params![key(&org), opt_key(&of)])?;
+                     FROM tokens WHERE {which}"
+                ))?;
+                let mut rows = statement.query(parameters)?;
                 let mut tokens = Vec::new();
                 while let Some(row) = rows.next()? {
                     tokens.push(read_token(&mut Columns::new("token", row))?);

@@ -30,10 +30,10 @@ pub(super) fn list(
     for position in &positions {
         sessions.extend(find(connection, scope, position.id)?);
     }
-    let total = total(connection, scope, query)?;
+    let (total, total_is_lower_bound) = query.counting.told(total(connection, scope, query)?);
     snapshot.finish()?;
     let next = positions.last().copied().filter(|_| has_more);
-    Ok(SessionPage { sessions, total, next })
+    Ok(SessionPage { sessions, total, total_is_lower_bound, next })
 }
 
 /// Positions of the page, and of one more session if there is one.
@@ -53,12 +53,24 @@ fn page(
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// UNION merges the sorted scans row by row and drops what two of them found.
 fn page_statement(scope: &Scope, query: &SessionQuery) -> (String, Sql) {
+    let limit = u64::from(query.limit) + 1;
+    sorted(scope, query, Span { from: query.from, offset: query.offset, limit })
+}
+
+/// What to take of the sessions that match, newest first.
+struct Span {
+    from: Option<SessionSort>,
+    offset: u64,
+    limit: u64,
+}
+
+/// UNION merges the sorted scans row by row and drops what two of them found.
+fn sorted(scope: &Scope, query: &SessionQuery, span: Span) -> (String, Sql) {
     let mut sql = Sql::default();
     let scans = Scans::new(scope, query, &mut sql);
     let from =
-        query.from.map(|from| (sql.bind(from.created_at.as_millis()), sql.bind(*key(&from.id))));
+        span.from.map(|from| (sql.bind(from.created_at.as_millis()), sql.bind(*key(&from.id))));
     let arms = scans.arms.iter().map(|arm| {
         let position = from.as_ref().map_or_else(String::new, |(at, id)| {
             format!(" AND ({0}.created_at, {0}.{1}) < ({at}, {id})", arm.alias, arm.id_column)
@@ -69,13 +81,13 @@ fn page_statement(scope: &Scope, query: &SessionQuery) -> (String, Sql) {
         )
     });
     let arms = arms.collect::<Vec<_>>().join(" UNION ");
-    let limit = sql.bind(int(u64::from(query.limit) + 1));
-    let offset = sql.bind(int(query.offset));
+    let limit = sql.bind(int(span.limit));
+    let offset = sql.bind(int(span.offset));
     let order = format!("ORDER BY created_at DESC, id DESC LIMIT {limit} OFFSET {offset}");
     (format!("{arms} {order}"), sql)
 }
 
-/// Exact. Where only states are asked for, kept counters answer; else the matching rows are counted.
+/// Where only states are asked for, kept counters answer; else the matching rows are counted, as far as is wanted.
 fn total(connection: &Connection, scope: &Scope, query: &SessionQuery) -> Result<u64, Fault> {
     let only_states =
         SessionFilter { states: query.filter.states.clone(), ..SessionFilter::default() };
@@ -91,19 +103,27 @@ fn total(connection: &Connection, scope: &Scope, query: &SessionQuery) -> Result
             Ok((own + public).saturating_sub(both))
         }
         Visibility::WholeOrg | Visibility::ReadableBy(_) | Visibility::Only(_) => {
-            let mut sql = Sql::default();
-            let scans = Scans::new(scope, query, &mut sql);
-            let arms = scans
-                .arms
-                .iter()
-                .map(|arm| format!("SELECT {}.{} FROM {}", arm.alias, arm.id_column, arm.source));
-            let arms = arms.collect::<Vec<_>>().join(" UNION ");
+            let (matches, sql) = match query.counting.limit() {
+                // In order, so that the scans stop where the counting does.
+                Some(limit) => sorted(scope, query, Span { from: None, offset: 0, limit }),
+                None => unsorted(scope, query),
+            };
             let count: i64 = connection
-                .prepare_cached(&format!("SELECT count(*) FROM ({arms})"))?
+                .prepare_cached(&format!("SELECT count(*) FROM ({matches})"))?
                 .query_row(params_from_iter(&sql.parameters), |row| row.get(0))?;
             Ok(count.unsigned_abs())
         }
     }
+}
+
+fn unsorted(scope: &Scope, query: &SessionQuery) -> (String, Sql) {
+    let mut sql = Sql::default();
+    let scans = Scans::new(scope, query, &mut sql);
+    let arms = scans
+        .arms
+        .iter()
+        .map(|arm| format!("SELECT {}.{} FROM {}", arm.alias, arm.id_column, arm.source));
+    (arms.collect::<Vec<_>>().join(" UNION "), sql)
 }
 
 fn counted(
@@ -276,7 +296,10 @@ fn readable_by(user: UserId, org: &str, sql: &mut Sql) -> String {
 
 #[cfg(test)]
 mod tests {
-    use skein_core::model::{Interface, OrgId, RepoId};
+    use skein_core::{
+        model::{Interface, OrgId, RepoId},
+        ports::Counting,
+    };
 
     use super::*;
     use crate::sqlite::{connection, migrate};
@@ -308,7 +331,9 @@ mod tests {
             for visibility in [Visibility::WholeOrg, Visibility::ReadableBy(user)] {
                 for from in [None, Some(from)] {
                     let filter = filter.clone();
-                    let query = SessionQuery { visibility, filter, from, offset: 0, limit: 20 };
+                    let counting = Counting::UpTo(10_000);
+                    let query =
+                        SessionQuery { visibility, filter, from, offset: 0, limit: 20, counting };
                     let (text, sql) = page_statement(&scope, &query);
                     let mut plan =
                         connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
