@@ -9,6 +9,7 @@ mod event;
 mod execute;
 mod message;
 mod object;
+mod passages;
 mod people;
 mod problem;
 mod repo;
@@ -31,6 +32,10 @@ pub use execute::{
 };
 pub use message::{Content, ContentDoc, Message, Step};
 pub use object::{Members, Object};
+pub use passages::{
+    AddDocument, Document, DocumentList, Index, IndexProgress, IndexRepo, SearchResult,
+    SearchResults,
+};
 pub use people::{CreateOrg, CreateUser, CreatedUser, EditUser, Org, User, UserList};
 pub use problem::{Health, Problem};
 pub use repo::{CreateRepo, Repo, RepoList};
@@ -46,4 +51,7 @@ pub use turn::{
     AcceptedTurn, ActiveFileRef, CancelTurn, ChunkRef, Prompt, Rerun, SkippedFile, Status, Turn,
     TurnList, TurnSummary,
 };
-pub use turn_context::{Chain, Context, ContextChunk, ContextFile, Difference};
+pub use turn_context::{
+    Chain, Context, ContextChunk, ContextFile, Difference, Rehydrated, RehydratedItem,
+    RehydratedTurn,
+};

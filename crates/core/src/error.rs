@@ -31,6 +31,8 @@ pub enum Error {
     NoWorkspaceRoot,
     #[error("{path:?} is not a Git work tree")]
     NotARepository { path: String },
+    #[error("the index is unavailable")]
+    IndexUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("{entity} {name:?} exists already")]
     AlreadyExists { entity: &'static str, name: String },
     #[error("the content of {path:?} does not have the hash that was given")]

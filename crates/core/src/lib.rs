@@ -7,6 +7,7 @@ pub mod auditing;
 mod error;
 pub mod feed;
 pub mod history;
+pub mod indexing;
 pub mod intake;
 pub mod model;
 pub mod orchestrator;

@@ -7,8 +7,8 @@ use std::sync::{
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use skein_core::{
-    auditing::Auditing, history::History, orchestrator::Orchestrator, people::People,
-    platform::Platform, registry::Registry, sessions::Sessions,
+    auditing::Auditing, history::History, indexing::Indexing, orchestrator::Orchestrator,
+    people::People, platform::Platform, registry::Registry, sessions::Sessions,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -25,6 +25,7 @@ pub struct App {
     pub history: History,
     pub people: People,
     pub registry: Registry,
+    pub indexing: Indexing,
     pub auditing: Auditing,
     /// Requests that change something run here to their end, whether or not their caller still waits.
     pub requests: TaskTracker,

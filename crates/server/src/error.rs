@@ -240,6 +240,10 @@ impl From<Error> for Problem {
             }
             Error::QueueFull { limit } => problem(Code::QueueFull).at_limit(limit.into()),
             Error::Draining => problem(Code::Draining),
+            error @ Error::IndexUnavailable(_) => {
+                Problem::new(Code::StorageUnavailable, "the index does not answer; try again")
+                    .caused_by(error)
+            }
             Error::Transition(transition) if transition.entity == "turn" => {
                 problem(Code::TurnAlreadyFinished)
             }

@@ -7,17 +7,20 @@ use skein_core::{
     auditing::Auditing,
     feed::Feed,
     history::History,
+    indexing::Indexing,
     model::{AgentContext, AgentContextId, SystemScope},
     orchestrator::Orchestrator,
     people::People,
     platform::{BudgetPeriod, Budgets, ContextSettings, Limits, Platform},
-    ports::{AgentRuntime, NoIndex, StoreError},
+    ports::{AgentRuntime, PassageIndex, Retriever, StoreError},
     recovery::{self, Recovered},
     registry::Registry,
     sessions::Sessions,
 };
+use skein_retrieval::EmbeddedIndex;
 use skein_runtimes::{
     echo::{Echo, EchoSettings},
+    local::Local,
     workspace::WorkspaceRoot,
 };
 use skein_server::{App, Lifecycle, Rate, ServerSettings};
@@ -51,14 +54,15 @@ impl Instance {
     /// Opens the store, brings its schema up to date, and puts everything together.
     pub(crate) async fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
         let (store, place) = Engine::open(home, &config.settings.store).await?;
+        let index = open_index(home).await?;
         let platform = Arc::new(Platform {
             store: store.storage(),
             feed: Arc::new(Feed::default()),
             clock: Arc::new(System),
             ids: Arc::new(System),
             secrets: Arc::new(System),
-            workspaces: Arc::new(workspaces(&config.settings)),
-            retriever: Arc::new(NoIndex),
+            workspaces: Arc::new(workspaces(home, &config.settings)),
+            retriever: Arc::clone(&index) as Arc<dyn Retriever>,
             limits: limits(&config.settings),
             context: context(&config.settings),
             budgets: budgets(&config.settings),
@@ -71,6 +75,7 @@ impl Instance {
         let background = TaskTracker::new();
         let app = App {
             registry: Registry::new(Arc::clone(&platform), Arc::clone(&agents)),
+            indexing: Indexing::new(Arc::clone(&platform), index),
             auditing: Auditing::new(Arc::clone(&platform), &background),
             sessions: Sessions::new(Arc::clone(&platform), agents, Arc::clone(&orchestrator)),
             history: History::new(Arc::clone(&platform)),
@@ -106,6 +111,7 @@ impl Instance {
     /// Waits a while for running turns, then closes the store. What is left is recovered at the next start.
     pub(crate) async fn close(self) {
         self.app.requests.close();
+        self.app.indexing.close().await;
         let running =
             async { tokio::join!(self.app.orchestrator.drain(), self.app.requests.wait()) };
         if timeout(self.server.drain, running).await.is_err() {
@@ -128,12 +134,29 @@ impl Instance {
 }
 
 /// Where repositories may be. A root that is not there yet may still be mounted.
-fn workspaces(settings: &Settings) -> WorkspaceRoot {
+fn workspaces(home: &Home, settings: &Settings) -> WorkspaceRoot {
     let root = settings.workspace.root.as_ref().map(PathBuf::from);
     if let Some(root) = root.as_ref().filter(|root| !root.is_dir()) {
         tracing::warn!(root = %root.display(), "the workspace root is not a directory");
     }
-    WorkspaceRoot::new(root)
+    WorkspaceRoot::new(root).trusting(home.trusted_file())
+}
+
+/// The passages of repositories and documents: a file of their own, which can be made again.
+async fn open_index(home: &Home) -> Result<Arc<dyn PassageIndex>, Failure> {
+    let file = home.index_file();
+    let shown = file.display().to_string();
+    let opened = tokio::task::spawn_blocking(move || EmbeddedIndex::open(&file)).await;
+    let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
+        Failure::new(Exit::Unavailable, format!("cannot open {shown}"))
+            .because(error)
+            .hint("the index can be made again: remove the file and run `skein index update`")
+    };
+    match opened {
+        Ok(Ok(index)) => Ok(Arc::new(index)),
+        Ok(Err(error)) => Err(unusable(Box::new(error))),
+        Err(error) => Err(unusable(Box::new(error))),
+    }
 }
 
 /// The first run makes the owner and their token; a token file that was lost is replaced.
@@ -227,7 +250,8 @@ fn runtime(
             coalesce: agent.coalesce,
         }))),
         Runtime::Responses => Some(Arc::new(providers::open(config, agent)?)),
-        Runtime::Local | Runtime::Acp => None,
+        Runtime::Local => Some(Arc::new(Local)),
+        Runtime::Acp => None,
     })
 }
 
@@ -269,7 +293,6 @@ fn default_agent<'a>(
 ) -> &'a str {
     match &settings.sessions.default_agent {
         Some(name) => name,
-        None if configured.contains_key("local") => "local",
-        None => "echo",
+        None => "local",
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod checkpoint;
+mod document;
 mod event;
 mod ids;
 mod message;
@@ -20,6 +21,7 @@ use uuid::Uuid;
 pub use access::{AccessVia, Scope, SystemScope};
 pub use audit::{AuditHead, AuditProblem, AuditReport, AuditRow};
 pub use checkpoint::{Checkpoint, CheckpointState};
+pub use document::Document;
 pub use event::{
     ContextPlanned, Event, EventBody, MessageCompleted, PlanUpdated, SessionChange, TextDelta,
     ToolChange, TurnEnded, TurnOpened, UnknownEvent,

@@ -12,6 +12,7 @@ mod planning;
 mod queue;
 mod raw;
 mod rehydrate;
+mod retrieving;
 mod run;
 mod running;
 mod take_up;

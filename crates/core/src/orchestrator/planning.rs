@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tracing::warn;
 
 use super::{
     Orchestrator,
@@ -23,9 +22,7 @@ use crate::{
         delta::{self, GivenFile, Held},
         tokens::volume,
     },
-    ports::{
-        ChainKeeping, ChainView, Chunk, ContextNeed, NewPayload, Passage, Prompt, RetrievalQuery,
-    },
+    ports::{ChainKeeping, ChainView, Chunk, ContextNeed, NewPayload, Passage, Prompt},
 };
 
 /// A turn that is about to be dispatched, with what planning needs to know of it.
@@ -120,42 +117,6 @@ impl Orchestrator {
         let Some((id, version)) = session.binding.conversation_context else { return Ok(None) };
         let found = self.platform.store.find_conversation_context(scope, id, Some(version)).await?;
         Ok(found.map(|context| context.spec))
-    }
-
-    /// Passages for the instruction. When they cannot be had, the turn goes on without, and says so.
-    async fn retrieve(
-        &self,
-        scope: &Scope,
-        (session, agent): (&Session, &Resolved),
-        turn: &mut Turn,
-        instruction: &str,
-    ) -> Result<Vec<Chunk>, Error> {
-        let request = &turn.request;
-        let repo = match (session.binding.repo_id, &request.repo) {
-            (Some(id), _) => Some(id),
-            (None, Some(name)) => {
-                let named = self.platform.store.find_repo_named(scope, name).await?;
-                named.map(|repo| repo.id)
-            }
-            (None, None) => None,
-        };
-        let query = RetrievalQuery {
-            text: instruction.to_owned(),
-            repo,
-            documents: vec![session.log],
-            paths: request.scope_paths.clone(),
-            language: request.language.clone(),
-            collection: agent.collection.clone(),
-            limit: self.platform.context.passages,
-        };
-        match self.platform.retriever.search(scope, &query).await {
-            Ok(found) => Ok(found),
-            Err(error) => {
-                warn!(%error, "no passages for this turn");
-                turn.warnings.push(format!("no passages could be looked for: {error}"));
-                Ok(Vec::new())
-            }
-        }
     }
 
     async fn chain_view(

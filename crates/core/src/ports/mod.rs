@@ -2,6 +2,7 @@
 
 mod clock;
 mod index;
+mod lookup;
 mod reads;
 mod retriever;
 mod runtime;
@@ -14,11 +15,12 @@ pub use index::{
     IndexDocument, IndexError, IndexJob, IndexProgress, IndexState, IndexStatus, IndexWatch,
     PassageIndex,
 };
+pub use lookup::{Asked, LookFor, Lookup};
 pub use reads::{
-    AuditReads, ChainReads, ChainView, Counting, EventLimit, EventReads, IdempotencyReads,
-    LastTurn, LogStats, MessagePage, MessageRange, PayloadReads, PeopleReads, RegistryReads,
-    SessionFilter, SessionPage, SessionQuery, SessionReads, SessionRecord, SessionSort, TurnPage,
-    TurnReads, TurnRecord, UsageReads, UsageSubject, Visibility,
+    AuditReads, ChainReads, ChainView, Counting, DocumentReads, EventLimit, EventReads,
+    IdempotencyReads, LastTurn, LogStats, MessagePage, MessageRange, PayloadReads, PeopleReads,
+    RegistryReads, SessionFilter, SessionPage, SessionQuery, SessionReads, SessionRecord,
+    SessionSort, TurnPage, TurnReads, TurnRecord, UsageReads, UsageSubject, Visibility,
 };
 pub use retriever::{Chunk, NoIndex, RetrievalQuery, RetrieveError, Retriever};
 pub use runtime::{

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use super::{IdempotencyRecord, StoreError};
 use crate::model::{
     AccessVia, AgentContextId, AgentContextVersion, AuditHead, AuditReport, AuditRow, ChainItem,
-    Checkpoint, CheckpointId, ConversationContext, ConversationContextId, Event, Interface,
-    LiveChain, LogId, PayloadId, PayloadMeta, Repo, RepoId, Scope, Seq, Session, SessionId,
-    SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus, User, UserId,
+    Checkpoint, CheckpointId, ConversationContext, ConversationContextId, Document, DocumentId,
+    Event, Interface, LiveChain, LogId, PayloadId, PayloadMeta, Repo, RepoId, Scope, Seq, Session,
+    SessionId, SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus, User, UserId,
 };
 
 /// A session with everything that its representation shows, from one query.
@@ -249,6 +249,22 @@ pub struct ChainView {
     pub held: Vec<ChainItem>,
     /// The chunks that were retrieved for the chain's last turn, whatever became of them.
     pub last_chunks: Vec<String>,
+}
+
+/// Texts that were uploaded to sessions.
+#[async_trait]
+pub trait DocumentReads: Send + Sync {
+    /// Of these logs, in the order of ids, after the given one.
+    async fn list_documents(
+        &self,
+        scope: &Scope,
+        logs: &[LogId],
+        after: Option<DocumentId>,
+        limit: u32,
+    ) -> Result<Vec<Document>, StoreError>;
+
+    /// The logs that a session reads: its own, and those that it was forked from.
+    async fn logs_of(&self, scope: &Scope, session: SessionId) -> Result<Vec<LogId>, StoreError>;
 }
 
 /// Tokens that were used.

@@ -11,6 +11,7 @@ use futures::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::Lookup;
 use crate::model::{ChunkText, FailureCode, FileText, Mode, PlanStep, SessionId, TurnId, Usage};
 
 /// An agent: takes one instruction and streams what it does, ending with exactly one [`AgentUpdate::Finished`].
@@ -28,6 +29,11 @@ pub trait AgentRuntime: Send + Sync {
     /// What the agent wants to be given beside the instruction.
     fn context(&self) -> ContextNeed {
         ContextNeed::Nothing
+    }
+
+    /// How passages are looked for; without it, by the instruction as it is.
+    fn lookup(&self) -> Option<&dyn Lookup> {
+        None
     }
 
     /// The exact body that `run` will send for this prompt, to be kept before it is sent. The same prompt

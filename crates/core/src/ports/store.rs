@@ -5,13 +5,13 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    AuditReads, ChainReads, EventReads, IdempotencyReads, PayloadReads, PeopleReads, RegistryReads,
-    SessionReads, SystemStore, TurnReads, UsageReads,
+    AuditReads, ChainReads, DocumentReads, EventReads, IdempotencyReads, PayloadReads, PeopleReads,
+    RegistryReads, SessionReads, SystemStore, TurnReads, UsageReads,
 };
 use crate::model::{
-    AgentContextVersion, ChainItem, Checkpoint, ConversationContext, Event, EventBody, LiveChain,
-    LogId, Org, PayloadId, Repo, Scope, Session, SessionId, Sha256Hash, Ticket, TicketId,
-    TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, User,
+    AgentContextVersion, ChainItem, Checkpoint, ConversationContext, Document, Event, EventBody,
+    LiveChain, LogId, Org, PayloadId, Repo, Scope, Session, SessionId, Sha256Hash, Ticket,
+    TicketId, TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, User,
 };
 
 /// Everything one use case changes, applied whole or not at all.
@@ -124,6 +124,8 @@ pub enum Write {
         body: Bytes,
     },
     PutCheckpoint(Box<Checkpoint>),
+    /// Its payload is put in the same change set, or before.
+    CreateDocument(Box<Document>),
 }
 
 /// An event that has no place in its log yet.
@@ -200,6 +202,7 @@ crate::model::named_enum! {
         Repo = "repo",
         AgentContext = "agent_context",
         ConversationContext = "conversation_context",
+        Document = "document",
     }
 }
 
@@ -274,6 +277,7 @@ pub trait Storage:
     + SessionReads
     + TurnReads
     + ChainReads
+    + DocumentReads
     + UsageReads
     + EventReads
     + PayloadReads
@@ -290,6 +294,8 @@ impl<T> Storage for T where
         + SessionReads
         + TurnReads
         + ChainReads
+        + DocumentReads
+        + DocumentReads
         + UsageReads
         + EventReads
         + PayloadReads

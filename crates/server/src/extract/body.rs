@@ -11,10 +11,10 @@ use http::{HeaderMap, Method, Uri, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use skein_api::{
-    CancelTurn, ChangeAgentContext, ChangeConversationContext, CompleteSession, CreateAgentContext,
-    CreateConversationContext, CreateOrg, CreateRepo, CreateSession, CreateToken, CreateUser,
-    EditSession, EditUser, Execute, INVALID_ID, Members, Prompt, Rerun, ResumeSession,
-    SuspendSession,
+    AddDocument, CancelTurn, ChangeAgentContext, ChangeConversationContext, CompleteSession,
+    CreateAgentContext, CreateConversationContext, CreateOrg, CreateRepo, CreateSession,
+    CreateToken, CreateUser, EditSession, EditUser, Execute, INVALID_ID, IndexRepo, Members,
+    Prompt, Rerun, ResumeSession, SuspendSession,
 };
 use skein_core::{model::Sha256Hash, platform::IdempotencyKey};
 use tokio::time::timeout;
@@ -36,6 +36,10 @@ pub(crate) trait JsonRequest: DeserializeOwned {
 }
 
 impl JsonRequest for CreateSession {}
+impl JsonRequest for AddDocument {}
+impl JsonRequest for IndexRepo {
+    const MAY_BE_EMPTY: bool = true;
+}
 impl JsonRequest for EditSession {}
 impl JsonRequest for Prompt {}
 impl JsonRequest for Execute {}

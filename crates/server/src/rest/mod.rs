@@ -4,6 +4,7 @@ mod agent;
 mod agent_contexts;
 mod audit;
 mod conversation_contexts;
+mod documents;
 mod operations;
 mod orgs;
 pub(crate) mod paging;
@@ -54,6 +55,13 @@ pub(crate) fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(tokens::revoke::revoke_token))
         .routes(routes!(repos::create::create_repo, repos::list::list_repos))
         .routes(routes!(repos::get::get_repo))
+        .routes(routes!(
+            repos::index::index_repo,
+            repos::index_status::index_status,
+            repos::index_remove::remove_index
+        ))
+        .routes(routes!(repos::search::search_repo))
+        .routes(routes!(documents::create::add_document, documents::list::list_documents))
         .routes(routes!(
             agent_contexts::create::create_agent_context,
             agent_contexts::list::list_agent_contexts

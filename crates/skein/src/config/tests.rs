@@ -72,7 +72,7 @@ fn the_whole_documented_file_is_well_formed() {
         idle_timeout_minutes = 30
         chain_days = 30
         [budgets]
-        daily_tokens = 1000
+        user_tokens = 1000
         [providers.openai]
         base_url = "https://api.openai.com/v1"
         key_env = "OPENAI_API_KEY"
@@ -86,7 +86,7 @@ fn the_whole_documented_file_is_well_formed() {
     let config = load(file, &[], &Flags::default()).unwrap();
 
     assert_eq!(config.settings.agents["echo"].reply_bytes, Some(2000));
-    assert_eq!(config.unused_sections(), ["redis", "retrieval", "providers", "budgets"]);
+    assert_eq!(config.unused_sections(), ["redis", "retrieval"]);
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn unusable_values_are_refused_with_their_place_and_what_would_be_right() {
     config.toml: store.url: this is not a store that Skein knows | use "sqlite", or postgres://role@host/database
     config.toml: store.migrate_url: this is not a PostgreSQL address | write it like postgres://role@host/database
     config.toml: payloads.url: payloads outside the database are not in this version yet | use "db"
-    config.toml: agents.gemini.runtime: agent "gemini" needs the runtime "acp", which is not in this version yet | this version has: echo; remove [agents.gemini] or change its runtime
+    config.toml: agents.gemini.runtime: agent "gemini" needs the runtime "acp", which is not in this version yet | this version has: echo, responses; remove [agents.gemini] or change its runtime
     config.toml: agents.x.runtime: "magic" is not known here | use echo, local, responses, acp
-    config.toml: agents.x: agent "x" has no runtime | add runtime = …; this version has: echo
+    config.toml: agents.x: agent "x" has no runtime | add runtime = …; this version has: echo, responses
     config.toml: sessions.default_agent: there is no agent "nobody" | the agents are echo
     config.toml: limits.instruction_bytes: 0 would refuse everything | leave it out for the default
     "#);

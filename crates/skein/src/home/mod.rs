@@ -63,6 +63,16 @@ impl Home {
         self.path.join("token")
     }
 
+    /// Passages of repositories and documents; can be made again.
+    pub(crate) fn index_file(&self) -> PathBuf {
+        self.path.join("index.db")
+    }
+
+    /// Work trees that the operator vouched for, one path per line.
+    pub(crate) fn trusted_file(&self) -> PathBuf {
+        self.path.join("trusted")
+    }
+
     pub(crate) fn database_file(&self) -> PathBuf {
         self.path.join("skein.db")
     }

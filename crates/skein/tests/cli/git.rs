@@ -94,6 +94,9 @@ async fn objects_that_are_missing_are_not_fetched() {
         ("core.sshCommand", &program),
     ];
     settings.iter().for_each(|(key, value)| desk.tree.git(&["config", key, value]));
+    // It is talked to as if it were a server, and must not talk back for ever.
+    let mark = desk.tree.file("mark").display().to_string();
+    fs::write(&program, format!("#!/bin/sh\necho trapped >> '{mark}'\nexit 1\n")).unwrap();
     fs::remove_dir_all(desk.tree.file(".git/objects")).unwrap();
     fs::create_dir(desk.tree.file(".git/objects")).unwrap();
 

@@ -97,6 +97,8 @@ pub(crate) fn requests(operation: &Operation) -> Vec<Request> {
         | "get_agent_context"
         | "get_conversation_context"
         | "get_repo"
+        | "index_status"
+        | "remove_index"
         | "list_turns"
         | "last_turn"
         | "get_turn"
@@ -111,6 +113,8 @@ pub(crate) fn requests(operation: &Operation) -> Vec<Request> {
         "list_agent_contexts" => vec![plain(), query("cursor={agentContext}")],
         "list_conversation_contexts" => vec![plain(), query("cursor={conversationContext}")],
         "list_repos" => vec![plain(), query("cursor={repo}")],
+        "search_repo" => vec![query("q={sessionName}"), query("q=x&path=src&language=rust")],
+        "list_documents" => vec![plain(), query("cursor={session}")],
         "list_tokens" => vec![plain(), query("cursor={token}")],
         "list_users" => vec![plain(), query("cursor={user}")],
         "get_payload" => vec![
@@ -178,6 +182,16 @@ fn changes(operation: &Operation) -> Vec<Request> {
             body(json!({"agentContextId": "{agentContext}"})),
             body(json!({"conversationContextId": "{conversationContext}"})),
             keyed(json!({"name": "made"})),
+        ],
+        "index_repo" => vec![body(json!({})), body(json!({"commit": "0123456789"}))],
+        "add_document" => vec![body(json!({"name": "made", "content": "x"}))],
+        "plan" | "plan_turn" => vec![
+            body(json!({"instruction": "x", "sessionId": "{session}"})),
+            body(json!({"instruction": "x", "repoId": "{repo}"})),
+            body(json!({"instruction": "x", "repo": "{repoName}"})),
+            body(json!({"instruction": "x", "agent": "{agentName}"})),
+            body(json!({"instruction": "x", "agentContextId": "{agentContext}"})),
+            body(json!({"instruction": "x", "conversationContextId": "{conversationContext}"})),
         ],
         "execute" => vec![
             body(json!({"instruction": "x", "sessionId": "{session}"})),

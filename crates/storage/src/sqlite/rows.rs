@@ -6,8 +6,9 @@ use rusqlite::{Row, types::FromSql};
 use serde::{Serialize, de::DeserializeOwned};
 use skein_core::{
     model::{
-        AgentContextId, BasketId, CheckpointId, ConversationContextId, LogId, MessageId, OrgId,
-        PayloadId, RepoId, SessionId, Sha256Hash, TicketId, Timestamp, TokenId, TurnId, UserId,
+        AgentContextId, BasketId, CheckpointId, ConversationContextId, DocumentId, LogId,
+        MessageId, OrgId, PayloadId, RepoId, SessionId, Sha256Hash, TicketId, Timestamp, TokenId,
+        TurnId, UserId,
     },
     ports::StoreError,
 };
@@ -39,6 +40,7 @@ macro_rules! impl_id {
 impl_id!(
     AgentContextId,
     BasketId,
+    DocumentId,
     CheckpointId,
     ConversationContextId,
     LogId,

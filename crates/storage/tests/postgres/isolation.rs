@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::server::{Database, Server, connect};
 
 /// Tables that nothing writes yet: their capabilities come later. Policies are checked on them all the same.
-const UNUSED: [&str; 2] = ["outputs", "permissions"];
+const UNUSED: [&str; 3] = ["documents", "outputs", "permissions"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_without_a_filter_shows_the_callers_org_and_nothing_else() {

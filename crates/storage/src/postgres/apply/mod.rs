@@ -128,6 +128,7 @@ impl<'a> Applying<'a> {
                 Ok(())
             }
             Write::PutCheckpoint(checkpoint) => self.put_checkpoint(checkpoint).await,
+            Write::CreateDocument(document) => self.create_document(document).await,
         }
     }
 }
@@ -152,6 +153,7 @@ fn logs_and_turns(changes: &ChangeSet) -> (Vec<Uuid>, Vec<Uuid>) {
             Write::CreateTurn { turn, .. } => logs.push(turn.log),
             Write::PutPayload(payload) => logs.push(payload.log),
             Write::AdvanceChain { log, .. } => logs.push(*log),
+            Write::CreateDocument(document) => logs.push(document.log),
             Write::StartTurn { turn, .. } | Write::NoteResponse { turn, .. } => turns.push(*turn),
             Write::PlanTurn(turn) | Write::FinishTurn(turn) => turns.push(turn.id),
             Write::CreateOrg(_)

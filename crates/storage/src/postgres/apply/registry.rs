@@ -1,7 +1,7 @@
 //! Repositories and contexts. A context's versions are only ever added.
 
 use skein_core::{
-    model::{AgentContextVersion, Binding, ConversationContext, Repo, Sha256Hash},
+    model::{AgentContextVersion, Binding, ConversationContext, Document, Repo, Sha256Hash},
     ports::Conflict,
 };
 
@@ -9,7 +9,7 @@ use super::{
     super::{
         connection::Params,
         error::Fault,
-        rows::{moment, small},
+        rows::{int, moment, small},
     },
     Applying,
 };
@@ -29,6 +29,28 @@ impl Applying<'_> {
                     &repo.name,
                     &repo.path,
                     &moment(repo.created_at),
+                ],
+            )
+            .await?;
+        Ok(())
+    }
+
+    pub(super) async fn create_document(&self, document: &Document) -> Result<(), Fault> {
+        self.transaction
+            .execute(
+                "INSERT INTO documents
+                     (org_id, id, log_id, name, media_type, payload_id, size, created_by, created_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                &[
+                    self.org(),
+                    document.id.as_uuid(),
+                    document.log.as_uuid(),
+                    &document.name,
+                    &document.media_type,
+                    document.text.as_uuid(),
+                    &int(document.size_bytes),
+                    document.created_by.as_uuid(),
+                    &moment(document.created_at),
                 ],
             )
             .await?;

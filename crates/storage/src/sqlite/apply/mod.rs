@@ -105,6 +105,7 @@ fn apply_write(
             payload::put_part(target, (*payload, *part), packed, changes.now)
         }
         Write::PutCheckpoint(checkpoint) => session::put_checkpoint(target, checkpoint, packed),
+        Write::CreateDocument(document) => registry::create_document(target, document),
     }
 }
 

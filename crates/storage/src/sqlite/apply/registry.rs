@@ -2,14 +2,14 @@
 
 use rusqlite::params;
 use skein_core::{
-    model::{AgentContextVersion, Binding, ConversationContext, Repo, Sha256Hash},
+    model::{AgentContextVersion, Binding, ConversationContext, Document, Repo, Sha256Hash},
     ports::Conflict,
 };
 
 use super::{
     super::{
         error::{Fault, OrConflict},
-        rows::key,
+        rows::{int, key},
     },
     Target, must_change,
 };
@@ -32,6 +32,29 @@ pub(super) fn create_repo(target: &Target<'_>, repo: &Repo) -> Result<(), Fault>
             repo.created_at.as_millis(),
         ])
         .or_exists("repository")?;
+    Ok(())
+}
+
+pub(super) fn create_document(target: &Target<'_>, document: &Document) -> Result<(), Fault> {
+    target
+        .connection
+        .prepare_cached(
+            "INSERT INTO documents
+                 (org_id, id, log_id, name, media_type, payload_id, size, created_by, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            key(&target.org),
+            key(&document.id),
+            key(&document.log),
+            document.name,
+            document.media_type,
+            key(&document.text),
+            int(document.size_bytes),
+            key(&document.created_by),
+            document.created_at.as_millis(),
+        ])
+        .or_exists("document")?;
     Ok(())
 }
 

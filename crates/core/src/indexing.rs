@@ -1,0 +1,369 @@
+//! The use cases of retrieval: repositories are indexed and searched, documents are added to sessions.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::json;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, instrument, warn};
+
+use crate::{
+    Error,
+    model::{Document, DocumentId, OrgId, PayloadId, Repo, RepoId, Scope, SessionId},
+    payloads::{self, Draft},
+    platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
+    policy::{
+        access::{self, Action},
+        text::{check_optional, check_text},
+    },
+    ports::{
+        AuditEntry, ChangeSet, Chunk, IndexDocument, IndexError, IndexJob, IndexProgress,
+        IndexState, IndexStatus, IndexWatch, PassageIndex, Resource, ResourceKind, RetrievalQuery,
+        RetrieveError, Write,
+    },
+    registry::check_work_tree,
+};
+
+/// A document longer than this belongs into a repository.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Keeps indexes up to date, and looks things up in them.
+#[derive(Clone)]
+pub struct Indexing {
+    platform: Arc<Platform>,
+    index: Arc<dyn PassageIndex>,
+    runs: Arc<Runs>,
+    /// Every run is owned here, so that a stop can wait for it.
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// The runs of this process, by org and repository.
+#[derive(Default)]
+struct Runs(Mutex<HashMap<(OrgId, RepoId), Arc<Run>>>);
+
+/// A run that goes on.
+#[derive(Default)]
+struct Run {
+    progress: Mutex<IndexProgress>,
+}
+
+impl IndexWatch for Run {
+    fn progress(&self, progress: IndexProgress) {
+        *lock(&self.progress) = progress;
+    }
+}
+
+/// Where a repository's index stands, with the run that goes on, if any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepoIndex {
+    pub status: IndexStatus,
+    pub progress: Option<IndexProgress>,
+}
+
+/// What is looked for in a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Search {
+    pub text: String,
+    pub paths: Vec<String>,
+    pub language: Option<String>,
+    pub limit: u32,
+}
+
+/// A text for a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDocument {
+    pub name: String,
+    pub media_type: Option<String>,
+    pub text: String,
+}
+
+impl Indexing {
+    pub fn new(platform: Arc<Platform>, index: Arc<dyn PassageIndex>) -> Self {
+        let (runs, tasks) = (Arc::default(), TaskTracker::new());
+        Self { platform, index, runs, tasks, stop: CancellationToken::new() }
+    }
+
+    /// Sets a run going, or joins the one that goes on. With a commit that commit's tree, else the work tree as it is.
+    #[instrument(skip_all, fields(repo.id = %repo))]
+    pub async fn start(
+        &self,
+        scope: &Scope,
+        repo: RepoId,
+        commit: Option<String>,
+    ) -> Result<RepoIndex, Error> {
+        access::check_administer(scope, "indexing a repository")?;
+        check_optional("commit", commit.as_deref(), self.platform.limits.field_bytes)?;
+        if commit.as_deref().is_some_and(|name| !is_commit_name(name)) {
+            let reason = "must be the hexadecimal name of a commit".to_owned();
+            return Err(Error::Invalid { field: "commit", reason });
+        }
+        let repo = self.repo(scope, repo).await?;
+        let root = check_work_tree(&self.platform, scope, &repo.path).await?;
+        if let Some(run) = self.runs.enter(scope.org, repo.id) {
+            let job = IndexJob { repo: repo.id, root, commit, at: self.platform.now() };
+            let (indexing, scope) = (self.clone(), scope.clone());
+            self.tasks.spawn(async move { indexing.run(&scope, job, &run).await });
+        }
+        self.status(scope, repo.id).await
+    }
+
+    #[instrument(skip_all, fields(repo.id = %repo))]
+    pub async fn status(&self, scope: &Scope, repo: RepoId) -> Result<RepoIndex, Error> {
+        let repo = self.repo(scope, repo).await?.id;
+        // Before the stored status is read, so that a run which ends now is not seen as neither.
+        let progress = self.runs.progress(scope.org, repo);
+        let stored = self.index.index_status(scope, repo).await?;
+        let mut status = stored.unwrap_or_else(never_indexed);
+        if progress.is_some() {
+            status.state = IndexState::Indexing;
+        } else if status.state == IndexState::Indexing {
+            // What the process that ran it left behind.
+            status.state = IndexState::Failed;
+            status.error = Some("the run was cut off; start it again".to_owned());
+        }
+        Ok(RepoIndex { status, progress })
+    }
+
+    /// The best passages first.
+    #[instrument(skip_all, fields(repo.id = %repo))]
+    pub async fn search(
+        &self,
+        scope: &Scope,
+        repo: RepoId,
+        search: Search,
+    ) -> Result<Vec<Chunk>, Error> {
+        let repo = self.repo(scope, repo).await?;
+        check_text("q", &search.text, self.platform.limits.field_bytes)?;
+        let query = RetrievalQuery {
+            text: search.text,
+            repo: Some(repo.id),
+            documents: Vec::new(),
+            paths: search.paths,
+            language: search.language,
+            collection: None,
+            limit: search.limit,
+        };
+        Ok(self.index.search(scope, &query).await?)
+    }
+
+    /// Forgets what the index holds of a repository; the repository stays registered.
+    #[instrument(skip_all, fields(repo.id = %repo))]
+    pub async fn remove(&self, scope: &Scope, repo: RepoId) -> Result<(), Error> {
+        access::check_administer(scope, "removing an index")?;
+        let repo = self.repo(scope, repo).await?.id;
+        self.index.remove_repo(scope, repo).await?;
+        self.audit(scope, "repo.index_removed", repo).await
+    }
+
+    /// Adds a text to a session: from now on its turns, and those of its forks, find it.
+    #[instrument(skip_all, fields(session.id = %session))]
+    pub async fn add_document(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        new: NewDocument,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Created<(Document, u32)>, Error> {
+        let log = self.platform.session_for(scope, session, Action::RunTurn).await?.session.log;
+        self.check_document(&new)?;
+        let document = Document {
+            id: DocumentId::from_uuid(self.platform.new_id()),
+            log,
+            name: new.name,
+            media_type: new.media_type.unwrap_or_else(|| "text/plain".to_owned()),
+            text: PayloadId::from_uuid(self.platform.new_id()),
+            size_bytes: new.text.len() as u64,
+            created_by: scope.user,
+            created_at: self.platform.now(),
+        };
+        let stored = self.keep_document(scope, (document, &new.text), key).await?;
+        let chunks = self.index_document(scope, &stored.value, new.text).await?;
+        Ok(Created { value: (stored.value, chunks), replayed: stored.replayed })
+    }
+
+    pub async fn list_documents(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        after: Option<DocumentId>,
+        limit: u32,
+    ) -> Result<Vec<Document>, Error> {
+        self.platform.session_for(scope, session, Action::Read).await?;
+        let logs = self.platform.store.logs_of(scope, session).await?;
+        Ok(self.platform.store.list_documents(scope, &logs, after, limit).await?)
+    }
+
+    /// Ends the runs; what they have not finished is done by the next ones.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    async fn run(&self, scope: &Scope, job: IndexJob, run: &Run) {
+        let repo = job.repo;
+        let done = self.index.index_repo(scope, job, run, self.stop.clone()).await;
+        self.runs.leave(scope.org, repo);
+        match done {
+            Ok(status) => {
+                info!(repo.id = %repo, files = status.files, chunks = status.chunks, "indexed");
+                if let Err(error) = self.audit(scope, "repo.indexed", repo).await {
+                    warn!(%error, "an index run could not be audited");
+                }
+            }
+            Err(IndexError::Cancelled) => {}
+            Err(error) => warn!(repo.id = %repo, %error, "a repository could not be indexed"),
+        }
+    }
+
+    /// Durable first: what the index holds can be made again from it.
+    async fn keep_document(
+        &self,
+        scope: &Scope,
+        (document, text): (Document, &str),
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Created<Document>, Error> {
+        for _ in 0..RACE_ATTEMPTS {
+            if let Some(resource) = self.platform.find_replay(scope, key).await? {
+                let id = DocumentId::from_uuid(resource.id);
+                let store = &self.platform.store;
+                let known = store.list_documents(scope, &[document.log], None, u32::MAX).await?;
+                let found = known.into_iter().find(|document| document.id == id);
+                let value = found.ok_or(Error::NotFound { entity: "document" })?;
+                return Ok(Created { value, replayed: true });
+            }
+            let draft = Draft::text(document.text, document.log, text.to_owned());
+            let payload = payloads::stage(&self.platform, scope, draft).await?;
+            let resource = Resource { kind: ResourceKind::Document, id: *document.id.as_uuid() };
+            let changes = ChangeSet {
+                writes: vec![
+                    Write::PutPayload(payload),
+                    Write::CreateDocument(Box::new(document.clone())),
+                ],
+                audit: vec![AuditEntry {
+                    at: document.created_at,
+                    action: "document.created",
+                    target: format!("document/{}", document.id),
+                    detail: json!({"name": document.name, "size": document.size_bytes}),
+                }],
+                idempotency: self.platform.idempotency_record(key, resource),
+                ..ChangeSet::default()
+            };
+            match self.platform.commit(scope, changes).await {
+                Ok(_) => return Ok(Created { value: document, replayed: false }),
+                Err(error) if error.is_lost_race() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::NotFound { entity: "document" })
+    }
+
+    async fn index_document(
+        &self,
+        scope: &Scope,
+        document: &Document,
+        text: String,
+    ) -> Result<u32, Error> {
+        let indexed = IndexDocument {
+            id: document.id,
+            log: document.log,
+            name: document.name.clone(),
+            media_type: document.media_type.clone(),
+            text,
+        };
+        Ok(self.index.add_document(scope, indexed).await?)
+    }
+
+    fn check_document(&self, new: &NewDocument) -> Result<(), Error> {
+        let max = self.platform.limits.field_bytes;
+        check_text("name", &new.name, max)?;
+        if new.name.trim().is_empty() {
+            return Err(Error::Invalid { field: "name", reason: "must not be empty".to_owned() });
+        }
+        check_optional("mediaType", new.media_type.as_deref(), max)?;
+        let (size, limit) = (new.text.len() as u64, MAX_DOCUMENT_BYTES as u64);
+        if size > limit {
+            return Err(Error::TooLarge { what: "content", size, limit });
+        }
+        check_text("content", &new.text, MAX_DOCUMENT_BYTES)
+    }
+
+    async fn repo(&self, scope: &Scope, repo: RepoId) -> Result<Repo, Error> {
+        access::check_not_bound(scope, "reading repositories")?;
+        let found = self.platform.store.find_repo(scope, repo).await?;
+        found.ok_or(Error::NotFound { entity: "repository" })
+    }
+
+    async fn audit(&self, scope: &Scope, action: &'static str, repo: RepoId) -> Result<(), Error> {
+        let target = format!("{}/{repo}", ResourceKind::Repo);
+        let entry = AuditEntry { at: self.platform.now(), action, target, detail: json!({}) };
+        let changes = ChangeSet { audit: vec![entry], ..ChangeSet::default() };
+        self.platform.commit(scope, changes).await.map(drop)
+    }
+}
+
+impl Runs {
+    /// `None` when a run of the repository goes on.
+    fn enter(&self, org: OrgId, repo: RepoId) -> Option<Arc<Run>> {
+        let mut runs = lock(&self.0);
+        if runs.contains_key(&(org, repo)) {
+            return None;
+        }
+        let run = Arc::new(Run::default());
+        runs.insert((org, repo), Arc::clone(&run));
+        Some(run)
+    }
+
+    fn leave(&self, org: OrgId, repo: RepoId) {
+        lock(&self.0).remove(&(org, repo));
+    }
+
+    fn progress(&self, org: OrgId, repo: RepoId) -> Option<IndexProgress> {
+        let run = lock(&self.0).get(&(org, repo)).map(Arc::clone)?;
+        let progress = *lock(&run.progress);
+        Some(progress)
+    }
+}
+
+fn is_commit_name(name: &str) -> bool {
+    (4..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn never_indexed() -> IndexStatus {
+    IndexStatus {
+        state: IndexState::Idle,
+        commit: None,
+        files: 0,
+        chunks: 0,
+        skipped: Default::default(),
+        updated_at: None,
+        error: None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<IndexError> for Error {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::NotARepository(path) => Self::NotARepository { path },
+            IndexError::UnknownCommit(commit) => {
+                Self::UnknownReference { field: "commit", value: commit }
+            }
+            error @ (IndexError::Busy | IndexError::Cancelled | IndexError::Unavailable(_)) => {
+                Self::IndexUnavailable(Box::new(error))
+            }
+        }
+    }
+}
+
+impl From<RetrieveError> for Error {
+    fn from(error: RetrieveError) -> Self {
+        Self::IndexUnavailable(Box::new(error))
+    }
+}

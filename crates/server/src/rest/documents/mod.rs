@@ -1,0 +1,4 @@
+//! Texts that were uploaded to a session.
+
+pub(crate) mod create;
+pub(crate) mod list;
