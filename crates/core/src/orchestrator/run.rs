@@ -374,7 +374,8 @@ fn take_in(
     transcript: &mut Transcript,
 ) -> Option<AgentEnd> {
     let mut next = first;
-    for _ in 0..MAX_WAITING_EVENTS {
+    let mut taken = 0;
+    loop {
         match next {
             Some(AgentUpdate::Finished(outcome)) => {
                 return Some(match outcome {
@@ -389,7 +390,9 @@ fn take_in(
                 return Some(AgentEnd::failed(code, "the agent stopped without an outcome"));
             }
         }
-        if !transcript.has_room() {
+        taken += 1;
+        let is_enough = taken >= MAX_WAITING_EVENTS || !transcript.has_room();
+        if is_enough && transcript.is_between_events() {
             return None;
         }
         match updates.next().now_or_never() {
@@ -397,7 +400,6 @@ fn take_in(
             None => return None,
         }
     }
-    None
 }
 
 fn ended_elsewhere(written: &Result<Committed, Error>) -> bool {

@@ -59,6 +59,8 @@ struct ResponseMark {
     /// Whether a crash can go on from here, so that it is worth a write.
     is_noted: bool,
     is_id_written: bool,
+    /// Whether something of an event has been taken in whose position has not.
+    is_behind: bool,
 }
 
 /// What a transcript goes on from after a crash.
@@ -106,7 +108,13 @@ impl Transcript {
             open_tools: Vec::new(),
             ready: Ready::default(),
             said: before.said,
-            response: ResponseMark { id, position: position.flatten(), is_noted, is_id_written },
+            response: ResponseMark {
+                id,
+                position: position.flatten(),
+                is_noted,
+                is_id_written,
+                is_behind: false,
+            },
             first_text_at: None,
             proposals: Vec::new(),
             open_calls: Vec::new(),
@@ -117,6 +125,11 @@ impl Transcript {
 
     /// Takes in anything but the end.
     pub(super) fn add(&mut self, update: AgentUpdate) {
+        match update {
+            AgentUpdate::Position(_) => self.response.is_behind = false,
+            AgentUpdate::Raw(_) => {}
+            _ => self.response.is_behind = self.response.position.is_some(),
+        }
         match update {
             AgentUpdate::Text(text) => self.add_text(&text),
             AgentUpdate::Thought(text) => self.add_thought(text),
@@ -159,6 +172,12 @@ impl Transcript {
         self.unwritten_bytes() < MAX_WAITING_BYTES
             && self.ready.events.len() < MAX_WAITING_EVENTS
             && self.ready.raw_parts.len() < MAX_WAITING_PARTS
+    }
+
+    /// Whether a crash after the next write could go on without having anything said twice: a position comes behind
+    /// what it is the position of.
+    pub(super) fn is_between_events(&self) -> bool {
+        !self.response.is_behind
     }
 
     /// The provider's id of its response, once it is known.

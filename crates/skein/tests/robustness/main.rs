@@ -16,6 +16,7 @@ mod common;
 mod harness;
 
 mod disk_full;
+mod dispatch;
 mod drain;
 mod flood;
 mod kill;

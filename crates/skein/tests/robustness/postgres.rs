@@ -17,6 +17,7 @@ mod harness;
 
 mod cluster;
 mod database_restart;
+mod dispatch;
 mod drain;
 mod flood;
 mod kill;
