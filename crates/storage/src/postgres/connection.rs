@@ -15,7 +15,7 @@ use std::{
 use deadpool_postgres::Client;
 use futures::FutureExt as _;
 use skein_core::model::{OrgId, Scope};
-use tokio_postgres::{Error, Row, Statement, types::ToSql};
+use tokio_postgres::{Error, Row, SimpleQueryMessage, Statement, types::ToSql};
 
 use super::{OpenError, error::Fault};
 
@@ -45,20 +45,22 @@ pub(super) use values;
 const READING: &str = "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 const WRITING: &str = "START TRANSACTION";
 
-/// Rows are found by their keys, in one way whatever the statistics say: these lag behind a table that has just begun to
-/// grow, and planning anew for each call costs more than the call.
-const BY_KEY: &str =
-    "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan";
+/// How a connection of the pool is set up. Rows are found by their keys, in one way whatever the statistics say: these
+/// lag behind a table that has just begun to grow, and planning anew for each call costs more than the call.
+pub(super) const BY_KEY: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan";
+
+/// Lists are planned for what is asked.
+const AS_ASKED: &str = "SET LOCAL enable_seqscan = on; SET LOCAL plan_cache_mode = auto";
 
 /// Names the transaction, so that the server can be asked for its fate when a commit is not answered.
-const NAME: &str = "SELECT pg_current_xact_id()::text";
+const NAME: &str = "SELECT pg_current_xact_id()";
 
 /// A transaction. Dropping it rolls back without waiting, which is how reads end.
 pub(super) struct Transaction<'a> {
     client: &'a Client,
     /// Begins it and sets its org.
     begin: String,
-    purpose: Purpose,
     is_begun: AtomicBool,
     /// It was asked to commit, and ends with that.
     is_over: AtomicBool,
@@ -67,7 +69,7 @@ pub(super) struct Transaction<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    Read,
+    List,
     Find,
     Write,
 }
@@ -79,7 +81,7 @@ pub(super) struct TransactionName(pub(super) String);
 impl<'a> Transaction<'a> {
     /// A consistent view of one org.
     pub(super) fn reading(client: &'a mut Client, scope: &Scope) -> Self {
-        Self::of(client, scope.org, Purpose::Read)
+        Self::of(client, scope.org, Purpose::List)
     }
 
     /// As [`Self::reading`], for records that are found by their keys.
@@ -188,14 +190,13 @@ impl<'a> Transaction<'a> {
         // An id is digits and dashes, so nothing in it could end the quotes.
         let set_org = format!("SET LOCAL skein.org = '{org}'");
         let begin = match purpose {
-            Purpose::Read => format!("{READING}; {set_org}"),
-            Purpose::Find => format!("{READING}; {set_org}; {BY_KEY}"),
-            Purpose::Write => format!("{WRITING}; {set_org}; {BY_KEY}"),
+            Purpose::List => format!("{READING}; {set_org}; {AS_ASKED}"),
+            Purpose::Find => format!("{READING}; {set_org}"),
+            Purpose::Write => format!("{WRITING}; {set_org}; {NAME}"),
         };
         Self {
             client,
             begin,
-            purpose,
             is_begun: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             name: OnceLock::new(),
@@ -211,22 +212,17 @@ impl<'a> Transaction<'a> {
         if self.is_begun.load(Ordering::Relaxed) {
             return Ok(statement.await?);
         }
-        if self.purpose != Purpose::Write {
-            self.is_begun.store(true, Ordering::Relaxed);
-            // Polled in this order, and sent when they are polled first.
-            let begin = self.client.batch_execute(&self.begin);
-            let (begun, result) = futures::join!(begin, statement);
-            begun?;
-            return Ok(result?);
-        }
-        let name = self.client.prepare_cached(NAME).await?;
         self.is_begun.store(true, Ordering::Relaxed);
-        let (begin, name) =
-            (self.client.batch_execute(&self.begin), self.client.query_one(&name, &[]));
-        let (begun, named, result) = futures::join!(begin, name, statement);
-        begun?;
-        let name = named?.try_get(0)?;
-        self.name.get_or_init(|| TransactionName(name));
+        // Polled in this order, and sent when they are polled first.
+        let begin = self.client.simple_query(&self.begin);
+        let (begun, result) = futures::join!(begin, statement);
+        let name = begun?.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        if let Some(name) = name {
+            self.name.get_or_init(|| TransactionName(name));
+        }
         Ok(result?)
     }
 }

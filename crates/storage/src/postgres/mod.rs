@@ -13,7 +13,9 @@ mod tenure;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::{Client, Hook, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Client, Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime,
+};
 use skein_core::{
     model::Scope,
     ports::{ChangeSet, Committed, Store, StoreError},
@@ -103,8 +105,15 @@ impl PostgresStore {
         hook: Option<Hook>,
     ) -> Result<Self, OpenError> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        // The connection that was used last has what it needs at hand.
         let mut pool = Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
             .max_size(connections)
+            .queue_mode(QueueMode::Lifo)
+            .post_create(Hook::async_fn(|client, _| {
+                Box::pin(async move {
+                    client.batch_execute(connection::BY_KEY).await.map_err(HookError::Backend)
+                })
+            }))
             .runtime(Runtime::Tokio1)
             .create_timeout(Some(CONNECT_TIMEOUT))
             .wait_timeout(Some(WAIT_TIMEOUT));

@@ -63,6 +63,16 @@ pub(super) const PARTICIPANT: &str = "SELECT s.log_id, EXISTS (
              AND a.session_id = $2 AND a.via <> 'shared') AS takes_part
      FROM sessions s WHERE s.org_id = $1 AND s.id = $2";
 
+/// All three at once, for whoever adds a turn to a session.
+const ENTRY: &str = "SELECT s.revision, s.log_id, EXISTS (
+         SELECT 1 FROM session_access a WHERE a.org_id = $1 AND a.principal = $3
+             AND a.session_id = $2 AND a.via <> 'shared') AS takes_part,
+         waiting.pending, waiting.running
+     FROM sessions s CROSS JOIN LATERAL (
+         SELECT count(*) AS pending, count(t.started_at) AS running FROM turns t
+         WHERE t.org_id = $1 AND t.log_id = s.log_id AND t.status = 'pending') waiting
+     WHERE s.org_id = $1 AND s.id = $2 FOR NO KEY UPDATE OF s";
+
 /// True as long as the locks are held, but for what the change set itself does.
 #[derive(Default)]
 pub(super) struct Facts {
@@ -102,6 +112,8 @@ enum Question {
     Log,
     Logs,
     Key,
+    /// Stands for the session's revision, its log's pending turns and the participant.
+    Entry(SessionId, UserId),
     Revision(SessionId),
     Pending(LogId),
     Turn(TurnId),
@@ -184,6 +196,23 @@ fn questions(asking: &Asking<'_>, changes: &ChangeSet) -> Vec<Question> {
     }
     questions.sort_unstable();
     questions.dedup();
+    match asking.logs.len() {
+        1 => at_once(questions),
+        _ => questions,
+    }
+}
+
+/// The usual turn asks three times about its session, and names one log: its own.
+fn at_once(mut questions: Vec<Question>) -> Vec<Question> {
+    use Question::{Entry, Participant, Pending, Revision};
+    let about_session = questions.iter().position(|question| matches!(question, Revision(_)));
+    if let Some(first) = about_session
+        && let [Revision(revised), Pending(_), Participant(session, user)] = questions[first..]
+        && revised == session
+    {
+        questions.truncate(first);
+        questions.push(Entry(session, user));
+    }
     questions
 }
 
@@ -193,6 +222,7 @@ impl Question {
             Self::Log => LOCK_LOG,
             Self::Logs => LOCK_LOGS,
             Self::Key => REMEMBER,
+            Self::Entry(..) => ENTRY,
             Self::Revision(_) => REVISION,
             Self::Pending(_) => PENDING,
             Self::Turn(_) => TURN,
@@ -229,7 +259,9 @@ impl<'a> Asking<'a> {
             Question::Revision(session) => vec![org, session.as_uuid()],
             Question::Pending(log) => vec![org, log.as_uuid()],
             Question::Turn(turn) => vec![org, turn.as_uuid()],
-            Question::Participant(session, user) => vec![org, session.as_uuid(), user.as_uuid()],
+            Question::Entry(session, user) | Question::Participant(session, user) => {
+                vec![org, session.as_uuid(), user.as_uuid()]
+            }
         }
     }
 }
@@ -244,9 +276,14 @@ impl Facts {
                 self.revisions.insert(session, revision);
             }
             Question::Pending(log) => {
-                let row = Columns::new("turn", row);
-                let (all, running) = (row.counter("pending")?, row.counter("running")?);
-                self.pending.insert(log, Pending { all, running });
+                self.pending.insert(log, Pending::from(row)?);
+            }
+            Question::Entry(session, user) => {
+                let revision = Columns::new("session", row).counter("revision")?;
+                let participant = Participant::from(row)?;
+                self.revisions.insert(session, revision);
+                self.pending.insert(participant.log, Pending::from(row)?);
+                self.participants.insert((session, user), participant);
             }
             Question::Turn(turn) => {
                 let row = Columns::new("turn", row);
@@ -258,6 +295,13 @@ impl Facts {
             }
         }
         Ok(())
+    }
+}
+
+impl Pending {
+    fn from(row: &Row) -> Result<Self, Fault> {
+        let row = Columns::new("turn", row);
+        Ok(Self { all: row.counter("pending")?, running: row.counter("running")? })
     }
 }
 
