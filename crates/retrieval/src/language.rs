@@ -7,6 +7,17 @@ pub struct Language {
     pub(crate) reading: Reading,
 }
 
+impl Language {
+    /// Whether lines may declare something.
+    pub(crate) fn is_code(self) -> bool {
+        const OTHERS: &[&str] = &[
+            "ruby", "php", "kotlin", "swift", "scala", "lua", "perl", "elixir", "shell", "vue",
+            "svelte", "zig", "haskell", "ocaml",
+        ];
+        matches!(self.reading, Reading::Syntax(_)) || OTHERS.contains(&self.name)
+    }
+}
+
 /// How a text is taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {

@@ -3,8 +3,10 @@
 //! [`walk`] gives the files, [`chunk`] takes them apart, [`tokens`] makes them findable; [`embedded`] keeps them.
 
 pub mod chunk;
+pub mod embed;
 pub mod embedded;
 mod filter;
+mod fusion;
 mod language;
 mod passage_id;
 mod query;

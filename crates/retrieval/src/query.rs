@@ -39,6 +39,12 @@ impl Question {
     }
 }
 
+/// What a token tells that `count` of the `passages` have: rare ones tell more.
+pub(crate) fn rarity(count: u64, passages: u64) -> f64 {
+    let (count, passages) = (count as f64, passages.max(count) as f64);
+    (1.0 + (passages - count + 0.5) / (count + 0.5)).ln()
+}
+
 fn head(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT_BYTES);
     while !text.is_char_boundary(end) {

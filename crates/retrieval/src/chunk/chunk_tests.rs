@@ -121,6 +121,16 @@ fn text_that_is_not_in_its_language_is_split_in_windows() {
 }
 
 #[test]
+fn names_are_guessed_where_no_grammar_helps() {
+    let ruby = "class Pool\n  def acquire(timeout)\n  end\nend\n";
+    let macros = "cfg_rt! {\n    /// Runs it.\n    pub fn spawn_blocking<F>(f: F) -> u8 {\n        0\n    }\n}\n";
+
+    assert_eq!(symbols("pool.rb", ruby), ["Pool", "acquire"]);
+    assert_eq!(symbols("a.rs", macros), ["spawn_blocking"]);
+    assert_eq!(symbols("a.txt", "class of its own\n"), [] as [&str; 0]);
+}
+
+#[test]
 fn sections_bear_the_headings_above_them() {
     let filler = "Words that fill the section up, and more of them.\n".repeat(20);
     let text = format!(

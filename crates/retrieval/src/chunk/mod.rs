@@ -56,7 +56,14 @@ impl Chunker {
             _ => None,
         };
         let units = units.unwrap_or_else(|| units::whole(&lines));
-        units::passages(&lines, units)
+        let mut passages = units::passages(&lines, units);
+        if language.is_some_and(|language| language.is_code()) {
+            for passage in passages.iter_mut().filter(|passage| passage.symbols.is_empty()) {
+                passage.symbols = names::guessed(&passage.text);
+                passage.symbols.truncate(units::MAX_SYMBOLS);
+            }
+        }
+        passages
     }
 
     /// None when the text is not written in that language after all.

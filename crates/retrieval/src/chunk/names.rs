@@ -41,6 +41,62 @@ pub(super) fn assigned(node: Node<'_>, text: &str) -> Option<String> {
     is_name.then(|| plain(left, text)).flatten()
 }
 
+/// The names that lines of source seem to declare, for text that no grammar could read: inside of macros, and in
+/// languages without one.
+pub(super) fn guessed(text: &str) -> Vec<String> {
+    const DECLARING: &[&str] = &[
+        "fn",
+        "struct",
+        "enum",
+        "trait",
+        "class",
+        "interface",
+        "def",
+        "defp",
+        "func",
+        "function",
+        "fun",
+        "module",
+        "object",
+        "protocol",
+        "union",
+        "macro_rules!",
+        "sub",
+    ];
+    const BEFORE: &[&str] = &[
+        "pub",
+        "pub(crate)",
+        "pub(super)",
+        "async",
+        "unsafe",
+        "const",
+        "extern",
+        "export",
+        "default",
+        "public",
+        "private",
+        "protected",
+        "internal",
+        "static",
+        "abstract",
+        "final",
+        "sealed",
+        "open",
+        "override",
+        "data",
+        "inline",
+        "local",
+    ];
+    let declared = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip_while(|word| BEFORE.contains(word));
+        let declares = words.next().is_some_and(|word| DECLARING.contains(&word));
+        let name = words.next().filter(|_| declares)?;
+        let end = name.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(name.len());
+        (end > 0 && end <= MAX_NAME_BYTES).then(|| name[..end].to_owned())
+    };
+    text.lines().filter_map(declared).collect()
+}
+
 fn named(node: Node<'_>, text: &str) -> Option<String> {
     let name = node.child_by_field_name("name").or_else(|| node.child_by_field_name("property"))?;
     plain(name, text)

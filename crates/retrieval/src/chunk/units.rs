@@ -13,7 +13,7 @@ const WINDOW_BYTES: usize = 1_800;
 const WINDOW_LINES: usize = 60;
 
 /// Names that a passage bears at most.
-const MAX_SYMBOLS: usize = 12;
+pub(super) const MAX_SYMBOLS: usize = 12;
 
 /// Lines that belong together, counted from 0, both ends inclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]

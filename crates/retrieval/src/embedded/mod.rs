@@ -3,7 +3,9 @@
 //! A run goes [`run`] → [`pipeline`] (walk, read, take apart; many threads) → [`rows`] (one writer, short
 //! transactions) → publish. A search goes [`search`] → full-text candidates → [`rank`].
 
+mod candidates;
 mod corpus;
+mod dense;
 mod documents;
 mod fault;
 mod frequencies;
@@ -38,11 +40,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     corpus::{Corpus, Subject},
+    dense::{Matrices, Meaning},
     fault::Fault,
     frequencies::Frequencies,
     readers::Readers,
     run::Order,
 };
+use crate::embed::{EmbedError, Embedder};
 
 /// Searches that run at the same time; further ones wait.
 const SEARCHES: usize = 4;
@@ -64,6 +68,8 @@ pub struct OpenError {
 pub struct EmbeddedIndex {
     inner: Arc<Inner>,
     searches: Arc<Semaphore>,
+    /// None finds by words only.
+    embedder: Option<Arc<Embedder>>,
 }
 
 struct Inner {
@@ -73,6 +79,7 @@ struct Inner {
     /// What a run or a removal is going on of.
     busy: Mutex<HashSet<Subject>>,
     frequencies: Frequencies,
+    matrices: Matrices,
 }
 
 /// The one connection that writes, for one short transaction at a time.
@@ -95,8 +102,28 @@ impl EmbeddedIndex {
             readers: Readers::new(path),
             busy: Mutex::default(),
             frequencies: Frequencies::default(),
+            matrices: Matrices::default(),
         };
-        Ok(Self { inner: Arc::new(inner), searches: Arc::new(Semaphore::new(SEARCHES)) })
+        let searches = Arc::new(Semaphore::new(SEARCHES));
+        Ok(Self { inner: Arc::new(inner), searches, embedder: None })
+    }
+
+    /// Finds passages by their meaning too. Those that have no vector yet get one with the next run.
+    pub fn with_embedder(self, embedder: Embedder) -> Self {
+        Self { embedder: Some(Arc::new(embedder)), ..self }
+    }
+
+    /// The question's vector. Without one, words must do.
+    async fn meaning(&self, query: &RetrievalQuery) -> Option<(Arc<Embedder>, Vec<f32>)> {
+        let embedder = self.embedder.clone()?;
+        match embedder.question(&query.text).await {
+            Ok(vector) => Some((embedder, vector)),
+            Err(EmbedError::Resting) => None,
+            Err(error) => {
+                tracing::warn!(%error, "searching by words only");
+                None
+            }
+        }
     }
 
     /// Runs `work` where it may wait for the disk.
@@ -156,8 +183,14 @@ impl Retriever for EmbeddedIndex {
         query: &RetrievalQuery,
     ) -> Result<Vec<Chunk>, RetrieveError> {
         let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
+        let meaning = self.meaning(query).await;
         let (org, query) = (scope.org, query.clone());
-        Ok(self.blocking(move |inner| search::search(inner, org, &query)).await?)
+        let found = self.blocking(move |inner| {
+            let meaning = meaning.as_ref();
+            let meaning = meaning.map(|(by, vector)| Meaning { model: by.model(), vector });
+            search::search(inner, org, &query, meaning.as_ref())
+        });
+        Ok(found.await?)
     }
 }
 
@@ -177,13 +210,19 @@ impl PassageIndex for EmbeddedIndex {
         let _stop_with_caller = stop.clone().drop_guard();
         let (progress, mut seen) = watch::channel(IndexProgress::default());
         let order = Order { org: scope.org, job, progress, stop };
-        let run = self.blocking(move |inner| {
-            let outcome = run::run(inner, &order);
+        let run = async {
+            let stop = order.stop.clone();
+            let run = self.blocking(move |inner| {
+                // Held until the run has ended, also when nobody waits for it any more.
+                let outcome = run::run(inner, &order);
+                outcome.map(|()| (claim, *order.progress.borrow()))
+            });
+            let (claim, last) = run.await?;
+            self.embed_missing(subject, &stop).await?;
             drop(claim);
-            outcome
-                .and_then(|()| inner.status(&subject))
-                .map(|status| (status, *order.progress.borrow()))
-        });
+            let status = self.blocking(move |inner| inner.status(&subject)).await?;
+            Ok::<_, Fault>((status, last))
+        };
         tokio::pin!(run);
         let mut ticks = tokio::time::interval(TELL_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -229,7 +268,9 @@ impl PassageIndex for EmbeddedIndex {
         document: IndexDocument,
     ) -> Result<u32, IndexError> {
         let org = scope.org;
-        Ok(self.blocking(move |inner| documents::add(inner, org, &document)).await?)
+        let count = self.blocking(move |inner| documents::add(inner, org, &document)).await?;
+        self.embed_missing(Subject::Documents(org), &CancellationToken::new()).await?;
+        Ok(count)
     }
 
     async fn remove_documents(&self, scope: &Scope, log: LogId) -> Result<(), IndexError> {

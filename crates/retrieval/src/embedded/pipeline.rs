@@ -28,11 +28,18 @@ use crate::{
     },
 };
 
-/// Files that were found and wait to be read.
-const FOUND_AHEAD: usize = 256;
+/// Files are handed on in parcels: most of a run looks at files that have not changed, and handing on costs more
+/// than that.
+const PARCEL_FILES: usize = 64;
 
-/// Files that were taken apart and wait to be written. With the largest files, some 20 MB.
-const READY_AHEAD: usize = 32;
+/// What was taken apart is handed on when it has this size.
+const PARCEL_BYTES: usize = 512 * 1024;
+
+/// Parcels that wait to be read.
+const FOUND_AHEAD: usize = 8;
+
+/// Parcels that wait to be written: some 10 MB at most.
+const READY_AHEAD: usize = 8;
 
 /// What is to be read.
 pub(super) struct Input {
@@ -77,8 +84,8 @@ pub(super) fn run(
     mut receive: impl FnMut(Outcome) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(8);
-    let (found_sender, found) = sync_channel::<Found>(FOUND_AHEAD);
-    let (ready, outcomes) = sync_channel::<Result<Outcome, Fault>>(READY_AHEAD);
+    let (found_sender, found) = sync_channel::<Vec<Found>>(FOUND_AHEAD);
+    let (ready, outcomes) = sync_channel::<Result<Vec<Outcome>, Fault>>(READY_AHEAD);
     let found = Mutex::new(found);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
@@ -96,7 +103,8 @@ pub(super) fn run(
             }
         });
         drop(ready);
-        let received = outcomes.iter().try_for_each(|outcome| receive(outcome?));
+        let received =
+            outcomes.iter().try_for_each(|parcel| parcel?.into_iter().try_for_each(&mut receive));
         // Nobody can send any more, so all of them end.
         drop(outcomes);
         let mut are_whole = walker.join().is_ok();
@@ -108,10 +116,15 @@ pub(super) fn run(
     })
 }
 
-fn walk(input: &Input, walked: &Walked, sender: SyncSender<Found>) -> Result<(), Fault> {
+fn walk(input: &Input, walked: &Walked, sender: SyncSender<Vec<Found>>) -> Result<(), Fault> {
+    let mut parcel = Vec::new();
     let found = |file: Found| {
         walked.count.fetch_add(1, Ordering::Relaxed);
-        !input.stop.is_cancelled() && sender.send(file).is_ok()
+        parcel.push(file);
+        if parcel.len() >= PARCEL_FILES && sender.send(std::mem::take(&mut parcel)).is_err() {
+            return false;
+        }
+        !input.stop.is_cancelled()
     };
     let skipped = Arc::clone(&input.skipped);
     let done = match &input.commit {
@@ -124,6 +137,7 @@ fn walk(input: &Input, walked: &Walked, sender: SyncSender<Found>) -> Result<(),
         Err(WalkError::Stopped) => Ok(()),
         Err(error) => Err(error.into()),
         Ok(()) => {
+            let _ = sender.send(parcel);
             walked.is_over.store(true, Ordering::Release);
             Ok(())
         }
@@ -141,10 +155,11 @@ enum Reading {
     Blobs(Box<BlobReader>),
 }
 
-type Ready = SyncSender<Result<Outcome, Fault>>;
+type Ready = SyncSender<Result<Vec<Outcome>, Fault>>;
+type Parcels = Mutex<Receiver<Vec<Found>>>;
 
 impl<'a> Worker<'a> {
-    fn run(input: &'a Input, readers: &Readers, found: &Mutex<Receiver<Found>>, ready: &Ready) {
+    fn run(input: &'a Input, readers: &Readers, found: &Parcels, ready: &Ready) {
         let outcome = Self::work(input, readers, found, ready);
         if let Err(fault) = outcome {
             let fault = if input.stop.is_cancelled() { Fault::Cancelled } else { fault };
@@ -155,7 +170,7 @@ impl<'a> Worker<'a> {
     fn work(
         input: &'a Input,
         readers: &Readers,
-        found: &Mutex<Receiver<Found>>,
+        found: &Parcels,
         ready: &Ready,
     ) -> Result<(), Fault> {
         let source = match input.commit {
@@ -166,16 +181,45 @@ impl<'a> Worker<'a> {
         let mut reader = readers.take()?;
         loop {
             let next = found.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(file) = next else { return Ok(()) };
-            if input.stop.is_cancelled() {
-                return Err(Fault::Cancelled);
-            }
-            let known = reader.snapshot(|db| known::rows(db, input.corpus, &file))?;
-            let outcome = worker.file(file, &known)?;
-            if ready.send(Ok(outcome)).is_err() {
+            let Ok(parcel) = next else { return Ok(()) };
+            let known: Vec<Vec<known::Known>> = reader.snapshot(|db| {
+                parcel
+                    .iter()
+                    .map(|file| known::rows(db, input.corpus, file))
+                    .collect::<rusqlite::Result<_>>()
+            })?;
+            if !worker.parcel(parcel, &known, ready)? {
                 return Ok(());
             }
         }
+    }
+
+    /// False when nobody wants to know any more.
+    fn parcel(
+        &mut self,
+        parcel: Vec<Found>,
+        known: &[Vec<known::Known>],
+        ready: &Ready,
+    ) -> Result<bool, Fault> {
+        let (mut outcomes, mut bytes) = (Vec::with_capacity(parcel.len()), 0);
+        for (file, known) in parcel.into_iter().zip(known) {
+            if self.input.stop.is_cancelled() {
+                return Err(Fault::Cancelled);
+            }
+            let outcome = self.file(file, known)?;
+            bytes += match &outcome {
+                Outcome::New(file) => file.bytes(),
+                Outcome::Kept(_) | Outcome::LeftOut => 0,
+            };
+            outcomes.push(outcome);
+            if bytes >= PARCEL_BYTES {
+                bytes = 0;
+                if ready.send(Ok(std::mem::take(&mut outcomes))).is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(ready.send(Ok(outcomes)).is_ok())
     }
 
     fn file(&mut self, found: Found, known: &[known::Known]) -> Result<Outcome, Fault> {

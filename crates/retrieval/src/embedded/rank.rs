@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    query::Question,
+    query::{Question, rarity},
     tokens::{folded, tokens},
 };
 
@@ -17,6 +17,9 @@ const SATURATION: f64 = 1.6;
 
 /// What a passage gains that defines what is surely asked for.
 const DEFINITION: f64 = 0.5;
+
+/// What a passage gains whose file is called what is surely asked for.
+const FILE_NAME: f64 = 0.25;
 
 /// What a file gains for each further good passage of its own.
 const COMPANY: f64 = 0.08;
@@ -66,8 +69,8 @@ impl<'a> Ranking<'a> {
             .map(|(at, worth)| worth * weights[*at] / (SATURATION + weights[*at]))
             .sum();
         let relevance = matched * (1.0 + SATURATION) / self.total / 2.0;
-        let definition = DEFINITION * self.defines(subject.symbol.unwrap_or_default());
-        (relevance + definition * relevance.min(1.0).sqrt()) * self.standing(subject.path)
+        let named = DEFINITION * self.defines(subject) + FILE_NAME * self.names_file(subject.path);
+        (relevance + named * relevance.min(1.0).sqrt()) * self.standing(subject)
     }
 
     fn add(&self, field: &Field, text: &str, weights: &mut [f64]) {
@@ -85,30 +88,48 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    /// How surely one of the symbols is what is asked for.
-    fn defines(&self, symbols: &str) -> f64 {
-        let names = symbols.split(", ").flat_map(|symbol| {
-            let last = symbol.rsplit([':', '.', '>']).next().unwrap_or(symbol);
-            [folded(last), folded(symbol)]
+    /// How surely the passage defines what is asked for: a thing of its own rather than a part of another, by itself
+    /// rather than among others, and where it is declared rather than where it is added to.
+    fn defines(&self, subject: &Subject<'_>) -> f64 {
+        let symbols: Vec<&str> = subject.symbol.unwrap_or_default().split(", ").collect();
+        let alone = 1.0 / (1.0 + 0.05 * (symbols.len() - 1) as f64);
+        let sure = symbols.iter().map(|symbol| {
+            let last = symbol.rsplit([':', '.', '>']).next().unwrap_or(symbol).trim();
+            let own = self.meant(&folded(symbol));
+            let inner =
+                if last.len() < symbol.len() { 0.85 * self.meant(&folded(last)) } else { 0.0 };
+            let sure = own.max(inner);
+            if sure > 0.0 && !declares(subject.text, last) { 0.6 * sure } else { sure }
         });
-        let sure = names.filter(|name| !name.is_empty()).map(|name| {
-            let meant = self.question.names.iter().find(|(asked, _)| *asked == name);
-            meant.map_or(0.0, |(_, weight)| *weight)
-        });
-        sure.fold(0.0, f64::max)
+        alone * sure.fold(0.0, f64::max)
+    }
+
+    fn meant(&self, name: &str) -> f64 {
+        let known = self.question.names.iter().find(|(asked, _)| asked == name);
+        known.map_or(0.0, |(_, weight)| *weight)
+    }
+
+    /// How surely the file is called what is asked for.
+    fn names_file(&self, path: &str) -> f64 {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.meant(&folded(name.split('.').next().unwrap_or(name)))
     }
 
     /// Tests, lock files and histories repeat what is defined elsewhere.
-    fn standing(&self, path: &str) -> f64 {
+    fn standing(&self, subject: &Subject<'_>) -> f64 {
         const TESTS: &[&str] =
             &["test", "tests", "spec", "specs", "__tests__", "testdata", "fixtures"];
         const ASIDE: &[&str] =
             &["bench", "benches", "example", "examples", "vendor", "third_party"];
-        let lower = path.to_ascii_lowercase();
+        let lower = subject.path.to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or(&lower);
         let stem = name.split('.').next().unwrap_or(name);
         let has = |names: &[&str]| lower.split('/').any(|part| names.contains(&part));
-        let is_test = has(TESTS)
+        let is_inner_test = subject
+            .symbol
+            .is_some_and(|symbol| symbol.starts_with("test") && symbol.contains("::"));
+        let is_test = is_inner_test
+            || has(TESTS)
             || ["test_"].iter().any(|start| stem.starts_with(start))
             || ["_test", "_tests", "test", "tests"].iter().any(|end| stem.ends_with(end))
             || name.contains(".test.")
@@ -124,6 +145,37 @@ impl<'a> Ranking<'a> {
     }
 }
 
+/// Whether the text declares the name, as far as one can tell without its language.
+fn declares(text: &str, name: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "struct",
+        "enum",
+        "trait",
+        "class",
+        "interface",
+        "type",
+        "fn",
+        "def",
+        "func",
+        "function",
+        "const",
+        "static",
+        "let",
+        "var",
+        "mod",
+        "namespace",
+        "macro_rules!",
+        "union",
+        "record",
+        "#define",
+    ];
+    !name.is_empty()
+        && memchr::memmem::find_iter(text.as_bytes(), name).any(|at| {
+            let before = text[..at].trim_end_matches([' ', '*', '&']);
+            WORDS.iter().any(|word| before.ends_with(word))
+        })
+}
+
 /// Adds to each score what the file's other passages tell about it. `files` names the file of each.
 pub(crate) fn add_company(scores: &mut [f64], files: &[i64]) {
     let mut sums: HashMap<i64, f64> = HashMap::new();
@@ -134,10 +186,4 @@ pub(crate) fn add_company(scores: &mut [f64], files: &[i64]) {
         let others = sums.get(file).map_or(0.0, |sum| sum - *score);
         *score += (others * COMPANY).min(*score * MAX_COMPANY);
     }
-}
-
-/// Rare tokens tell more.
-fn rarity(count: u64, passages: u64) -> f64 {
-    let (count, passages) = (count as f64, (passages as f64).max(count as f64));
-    (1.0 + (passages - count + 0.5) / (count + 0.5)).ln()
 }

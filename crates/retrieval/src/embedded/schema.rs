@@ -77,6 +77,7 @@ CREATE TABLE chunks (
     text TEXT NOT NULL
 ) STRICT;
 CREATE INDEX chunks_file ON chunks (file);
+CREATE INDEX chunks_corpus ON chunks (corpus);
 
 CREATE TABLE embeddings (
     org_id BLOB NOT NULL,

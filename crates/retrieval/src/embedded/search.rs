@@ -3,6 +3,8 @@
 //! The full-text table gives candidates for the tokens that tell most; each candidate is then read and ranked with
 //! all of the question. So the cost does not grow with tokens that are everywhere.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use skein_core::{
     model::{LogId, OrgId, Sha256Hash},
@@ -12,17 +14,16 @@ use uuid::Uuid;
 
 use super::{
     Inner,
+    candidates::candidates,
     corpus::{Corpus, Subject},
+    dense::{Meaning, dense},
     fault::Fault,
     rank::{self, Ranking, add_company},
 };
-use crate::{filter::PathFilter, query::Question};
-
-/// Occurrences that are looked at for one question, unless its rarest token alone has more.
-const MAX_OCCURRENCES: u64 = 4_000;
+use crate::{filter::PathFilter, fusion::fused, query::Question};
 
 /// Candidates that are read and ranked.
-const CANDIDATES: usize = 96;
+const CANDIDATES: usize = 128;
 
 /// Passages that are looked up to find candidates that pass the filters.
 const MAX_LOOKED_UP: usize = 20_000;
@@ -76,16 +77,36 @@ pub(super) enum Part<'a> {
     Documents(&'a [LogId]),
 }
 
-/// The best passages first.
+/// The best passages first: by words, and by meaning when that is known.
 pub(super) fn search(
     inner: &Inner,
     org: OrgId,
     query: &RetrievalQuery,
+    meaning: Option<&Meaning<'_>>,
 ) -> Result<Vec<Chunk>, Fault> {
     let search = Search::new(org, query);
-    let mut hits = inner.readers.take()?.snapshot(|db| lexical(inner, db, &search))?;
+    let mut hits = inner.readers.take()?.snapshot(|db| {
+        let by_words = lexical(inner, db, &search)?;
+        match meaning {
+            Some(meaning) => Ok(together(by_words, dense(inner, db, &search, meaning)?)),
+            None => Ok::<_, Fault>(by_words),
+        }
+    })?;
     hits.truncate(search.limit());
     Ok(hits.into_iter().map(|hit| hit.chunk).collect())
+}
+
+fn together(by_words: Vec<Hit>, by_meaning: Vec<Hit>) -> Vec<Hit> {
+    let rows = |hits: &[Hit]| hits.iter().map(|hit| hit.row).collect::<Vec<_>>();
+    let scores = fused(&[rows(&by_words), rows(&by_meaning)]);
+    let mut seen = HashSet::new();
+    let mut hits: Vec<Hit> =
+        by_words.into_iter().chain(by_meaning).filter(|hit| seen.insert(hit.row)).collect();
+    for hit in &mut hits {
+        hit.chunk.score = scores.get(&hit.row).copied().unwrap_or_default();
+    }
+    sort(&mut hits);
+    hits
 }
 
 /// Passages of the repository and of the documents, the best first.
@@ -119,11 +140,9 @@ fn in_corpus(
 ) -> Result<Vec<Hit>, Fault> {
     let terms = &search.question.terms;
     let frequencies = inner.frequencies.of(db, corpus, terms)?;
-    let chosen = telling(terms, &frequencies);
-    if chosen.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = candidates(db, corpus, &expression(&chosen, part))?;
+    let counted: Vec<(u64, &str)> =
+        frequencies.iter().copied().zip(terms.iter().map(String::as_str)).collect();
+    let rows = candidates(db, corpus, part, &counted)?;
     let ranking = Ranking::new(&search.question, &frequencies, corpus.chunks);
     let wanted = CANDIDATES.max(search.limit());
     let mut hits = Vec::new();
@@ -155,54 +174,6 @@ pub(super) fn sort(hits: &mut [Hit]) {
             |hit: &Hit| (hit.chunk.path.clone(), hit.chunk.start_line, hit.chunk.id.clone());
         b.chunk.score.total_cmp(&a.chunk.score).then_with(|| place(a).cmp(&place(b)))
     });
-}
-
-/// The rarest tokens, as many as can be afforded.
-fn telling<'a>(terms: &'a [String], frequencies: &[u64]) -> Vec<&'a str> {
-    let mut known: Vec<(u64, &str)> = frequencies
-        .iter()
-        .zip(terms)
-        .filter(|(count, _)| **count > 0)
-        .map(|(count, term)| (*count, term.as_str()))
-        .collect();
-    known.sort_unstable();
-    let mut sum = 0;
-    let mut chosen = Vec::new();
-    for (count, term) in known {
-        sum += count;
-        if !chosen.is_empty() && sum > MAX_OCCURRENCES {
-            break;
-        }
-        chosen.push(term);
-    }
-    chosen
-}
-
-/// Tokens are letters and digits, so nothing in a question can be taken for syntax.
-fn expression(terms: &[&str], part: Part<'_>) -> String {
-    let any = |words: &mut dyn Iterator<Item = String>| {
-        words.map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR ")
-    };
-    let words = any(&mut terms.iter().map(|term| term.replace('"', "")));
-    match part {
-        Part::Repo => format!("{{symbol path text}} : ({words})"),
-        Part::Documents(logs) => {
-            let logs = any(&mut logs.iter().map(|log| log.as_uuid().simple().to_string()));
-            format!("(scope : ({logs})) AND ({{symbol path text}} : ({words}))")
-        }
-    }
-}
-
-/// Rows by what the full-text table thinks of them.
-fn candidates(db: &Connection, corpus: &Corpus, expression: &str) -> rusqlite::Result<Vec<i64>> {
-    let id = corpus.id;
-    let mut statement = db.prepare_cached(&format!(
-        "SELECT rowid, bm25(fts_{id}, 0.0, 4.0, 2.5, 1.0) FROM fts_{id} WHERE fts_{id} MATCH ?1"
-    ))?;
-    let rows = statement.query_map([expression], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mut rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;
-    rows.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-    Ok(rows.into_iter().map(|(row, _)| row).collect())
 }
 
 /// None when the passage cannot be seen, or is not wanted.

@@ -6,6 +6,7 @@
 //! retrieval-bench quality DATA SOURCES        how often the right file is among the first three
 //! ```
 
+mod hybrid;
 mod quality;
 mod speed;
 

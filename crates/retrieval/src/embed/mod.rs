@@ -1,0 +1,218 @@
+//! Vectors of texts, from any endpoint that speaks `/v1/embeddings`.
+
+mod vectors;
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+pub use self::vectors::{Matrix, packed};
+
+/// How often a request is tried, and how long to wait before the second try; four times as long before the third.
+const TRIES: u32 = 3;
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+
+/// A question cannot wait long; without its vector the search goes by words.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long questions are not sent after one failed.
+const REST: Duration = Duration::from_secs(10);
+
+/// Larger answers are no embeddings of one batch.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Longer texts than this are cut: models take only so much.
+const MAX_TEXT_BYTES: usize = 6_000;
+
+/// Where vectors come from.
+#[derive(Debug, Clone)]
+pub struct EmbeddingOptions {
+    /// Up to and with `/v1`; `/embeddings` is added.
+    pub url: String,
+    pub model: String,
+    pub api_key: Option<SecretString>,
+    /// Texts in one request.
+    pub batch: usize,
+    /// For one request.
+    pub timeout: Duration,
+}
+
+impl EmbeddingOptions {
+    pub fn new(url: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            model: model.into(),
+            api_key: None,
+            batch: 64,
+            timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why there are no vectors.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    #[error("the embedding endpoint is unavailable")]
+    Unavailable(#[source] reqwest::Error),
+    #[error("the embedding endpoint answered {0}")]
+    Refused(reqwest::StatusCode),
+    #[error("the embedding endpoint gave an answer that is not understood: {0}")]
+    NotUnderstood(String),
+    #[error("the embedding endpoint gave {actual} vectors for {expected} texts")]
+    Count { expected: usize, actual: usize },
+    #[error("the embedding endpoint gave a vector of {actual} dimensions after {expected}")]
+    Dimension { expected: usize, actual: usize },
+    #[error("the embedding endpoint failed a moment ago")]
+    Resting,
+}
+
+impl EmbedError {
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Unavailable(_) => true,
+            Self::Refused(status) => status.is_server_error() || status.as_u16() == 429,
+            _ => false,
+        }
+    }
+}
+
+/// A client of one endpoint and one model.
+pub struct Embedder {
+    client: reqwest::Client,
+    options: EmbeddingOptions,
+    /// 0 until the first answer.
+    dimensions: AtomicUsize,
+    failed_at: Mutex<Option<Instant>>,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    input: Vec<&'a str>,
+    encoding_format: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+impl Embedder {
+    /// The client is the caller's, so that it has the program's settings for TLS and proxies.
+    pub fn new(client: reqwest::Client, options: EmbeddingOptions) -> Self {
+        Self { client, options, dimensions: AtomicUsize::new(0), failed_at: Mutex::default() }
+    }
+
+    pub fn model(&self) -> &str {
+        &self.options.model
+    }
+
+    pub fn batch(&self) -> usize {
+        self.options.batch.max(1)
+    }
+
+    /// One vector of length 1 per text. Tries again when that may help.
+    pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let mut wait = FIRST_WAIT;
+        for _ in 1..TRIES {
+            match self.request(texts, self.options.timeout).await {
+                Err(error) if error.may_pass() => tokio::time::sleep(wait).await,
+                done => return done,
+            }
+            wait *= 4;
+        }
+        self.request(texts, self.options.timeout).await
+    }
+
+    /// The vector of a question, at once or not at all.
+    pub async fn question(&self, text: &str) -> Result<Vec<f32>, EmbedError> {
+        let failed_at = *self.lock_failed();
+        if failed_at.is_some_and(|at| at.elapsed() < REST) {
+            return Err(EmbedError::Resting);
+        }
+        let outcome = self.request(&[text], QUESTION_TIMEOUT.min(self.options.timeout)).await;
+        *self.lock_failed() = outcome.is_err().then(Instant::now);
+        outcome?.pop().ok_or(EmbedError::Count { expected: 1, actual: 0 })
+    }
+
+    async fn request(
+        &self,
+        texts: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let input = texts.iter().map(|text| head(text)).collect();
+        let body = Request { model: &self.options.model, input, encoding_format: "float" };
+        let url = format!("{}/embeddings", self.options.url.trim_end_matches('/'));
+        let mut request = self.client.post(url).timeout(timeout).json(&body);
+        if let Some(key) = &self.options.api_key {
+            request = request.bearer_auth(key.expose_secret());
+        }
+        let mut response = request.send().await.map_err(EmbedError::Unavailable)?;
+        if !response.status().is_success() {
+            return Err(EmbedError::Refused(response.status()));
+        }
+        let mut bytes = Vec::new();
+        while let Some(part) = response.chunk().await.map_err(EmbedError::Unavailable)? {
+            if bytes.len() + part.len() > MAX_ANSWER_BYTES {
+                return Err(EmbedError::NotUnderstood("it is too long".to_owned()));
+            }
+            bytes.extend_from_slice(&part);
+        }
+        let answer: Answer = serde_json::from_slice(&bytes)
+            .map_err(|error| EmbedError::NotUnderstood(error.to_string()))?;
+        self.checked(answer, texts.len())
+    }
+
+    fn checked(&self, answer: Answer, expected: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let mut items = answer.data;
+        items.sort_by_key(|item| item.index);
+        let is_whole = items.iter().enumerate().all(|(at, item)| item.index == at);
+        if items.len() != expected || !is_whole {
+            return Err(EmbedError::Count { expected, actual: items.len() });
+        }
+        items.into_iter().map(|item| self.checked_vector(item.embedding)).collect()
+    }
+
+    fn checked_vector(&self, mut vector: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
+        let actual = vector.len();
+        let first =
+            self.dimensions.compare_exchange(0, actual, Ordering::AcqRel, Ordering::Acquire);
+        let expected = first.unwrap_or_else(|known| if known == 0 { actual } else { known });
+        if expected != 0 && expected != actual || actual == 0 {
+            return Err(EmbedError::Dimension { expected, actual });
+        }
+        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if !length.is_finite() {
+            return Err(EmbedError::NotUnderstood("a vector is not finite".to_owned()));
+        }
+        if length > 0.0 {
+            vector.iter_mut().for_each(|x| *x /= length);
+        }
+        Ok(vector)
+    }
+
+    fn lock_failed(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.failed_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn head(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

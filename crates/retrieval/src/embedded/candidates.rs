@@ -1,0 +1,140 @@
+//! Which passages are worth reading for a question.
+//!
+//! Rare tokens are weighed by the full-text table, with how often they occur; that costs much per occurrence. For
+//! common ones it is enough that they occur, and in which column: ten times cheaper. What is everywhere is left to
+//! the ranking of those that were read.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
+
+use rusqlite::Connection;
+
+use super::{corpus::Corpus, search::Part};
+use crate::query::rarity;
+
+/// Occurrences that are weighed.
+const MAX_WEIGHED: u64 = 1_200;
+
+/// Occurrences that are looked at, unless the rarest token alone has more.
+const MAX_OCCURRENCES: u64 = 30_000;
+
+/// What it adds, in parts of a token's worth, that it is in a name or in the path.
+const IN_SYMBOL: f64 = 1.2;
+const IN_PATH: f64 = 0.6;
+
+type Weights = HashMap<i64, f64, BuildHasherDefault<RowHasher>>;
+
+/// Rows of passages, the most promising first.
+pub(super) fn candidates(
+    db: &Connection,
+    corpus: &Corpus,
+    part: Part<'_>,
+    terms: &[(u64, &str)],
+) -> rusqlite::Result<Vec<i64>> {
+    let mut known: Vec<(u64, &str)> =
+        terms.iter().copied().filter(|(count, _)| *count > 0).collect();
+    known.sort_unstable();
+    let weighed = affordable(&known, MAX_WEIGHED, 0);
+    let looked_at = affordable(&known, MAX_OCCURRENCES, 1);
+    let scope = scope(part);
+    let mut weights = Weights::default();
+    if weighed > 0 {
+        let words: Vec<String> = known[..weighed].iter().map(|(_, term)| quoted(term)).collect();
+        weigh(db, corpus, &format!("{scope}({})", words.join(" OR ")), &mut weights)?;
+    }
+    for (count, term) in &known[weighed..looked_at] {
+        let worth = rarity(*count, corpus.chunks);
+        let word = quoted(term);
+        add(db, corpus, &format!("{scope}({word})"), worth, &mut weights)?;
+        add(db, corpus, &format!("{scope}(symbol : {word})"), worth * IN_SYMBOL, &mut weights)?;
+        add(db, corpus, &format!("{scope}(path : {word})"), worth * IN_PATH, &mut weights)?;
+    }
+    let mut rows: Vec<(i64, f64)> = weights.into_iter().collect();
+    rows.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    Ok(rows.into_iter().map(|(row, _)| row).collect())
+}
+
+/// How many of the rarest tokens have no more than `limit` occurrences together; at least `least`.
+fn affordable(known: &[(u64, &str)], limit: u64, least: usize) -> usize {
+    let mut sum = 0_u64;
+    let fit = known.iter().take_while(|(count, _)| {
+        sum = sum.saturating_add(*count);
+        sum <= limit
+    });
+    fit.count().max(least.min(known.len()))
+}
+
+/// Tokens are letters and digits, so nothing in a question can be taken for syntax.
+fn quoted(term: &str) -> String {
+    format!("\"{}\"", term.replace('"', ""))
+}
+
+fn scope(part: Part<'_>) -> String {
+    match part {
+        Part::Repo => String::new(),
+        Part::Documents(logs) => {
+            let logs: Vec<String> =
+                logs.iter().map(|log| quoted(&log.as_uuid().simple().to_string())).collect();
+            format!("(scope : ({})) AND ", logs.join(" OR "))
+        }
+    }
+}
+
+fn weigh(
+    db: &Connection,
+    corpus: &Corpus,
+    expression: &str,
+    weights: &mut Weights,
+) -> rusqlite::Result<()> {
+    let id = corpus.id;
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT rowid, bm25(fts_{id}, 0.0, 4.0, 2.5, 1.0) FROM fts_{id} WHERE fts_{id} MATCH ?1"
+    ))?;
+    let mut rows = statement.query([expression])?;
+    while let Some(row) = rows.next()? {
+        // The better, the more negative.
+        let weight: f64 = row.get(1)?;
+        *weights.entry(row.get(0)?).or_default() -= weight;
+    }
+    Ok(())
+}
+
+fn add(
+    db: &Connection,
+    corpus: &Corpus,
+    expression: &str,
+    worth: f64,
+    weights: &mut Weights,
+) -> rusqlite::Result<()> {
+    let id = corpus.id;
+    let mut statement =
+        db.prepare_cached(&format!("SELECT rowid FROM fts_{id} WHERE fts_{id} MATCH ?1"))?;
+    let mut rows = statement.query([expression])?;
+    while let Some(row) = rows.next()? {
+        *weights.entry(row.get(0)?).or_default() += worth;
+    }
+    Ok(())
+}
+
+/// Row numbers are our own and need no defence.
+#[derive(Default)]
+struct RowHasher(u64);
+
+impl Hasher for RowHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_i64(i64::from(*byte));
+        }
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.0 =
+            (self.0 ^ number.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+}
