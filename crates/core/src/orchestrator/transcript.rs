@@ -125,10 +125,9 @@ impl Transcript {
 
     /// Takes in anything but the end.
     pub(super) fn add(&mut self, update: AgentUpdate) {
-        match update {
-            AgentUpdate::Position(_) => self.response.is_behind = false,
-            AgentUpdate::Raw(_) => {}
-            _ => self.response.is_behind = self.response.position.is_some(),
+        let is_position = matches!(update, AgentUpdate::Position(_));
+        if !matches!(update, AgentUpdate::Raw(_)) {
+            self.response.is_behind = !is_position && self.response.position.is_some();
         }
         match update {
             AgentUpdate::Text(text) => self.add_text(&text),

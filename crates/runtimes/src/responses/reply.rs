@@ -11,8 +11,11 @@ use skein_core::{
 
 use super::{
     compose::PROPOSE_FILES,
-    wire::{Delta, ErrorObject, Head, Item, ItemHead, OfItem, OfResponse, ResponseObject},
+    wire::{Delta, ErrorObject, Head, Item, ItemHead, OfItem, OfResponse, Piece, ResponseObject},
 };
+
+/// As much text is held back for the second half of a character.
+const MAX_HELD_BYTES: usize = 64 * 1024;
 
 /// Longer ids are not taken for ids.
 const MAX_ID_BYTES: usize = 512;
@@ -60,6 +63,13 @@ enum Shown {
     Elsewhere,
 }
 
+/// What a delta is a piece of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thought,
+}
+
 /// One response, as far as it has come.
 #[derive(Debug)]
 pub(super) struct Reply {
@@ -72,6 +82,8 @@ pub(super) struct Reply {
     /// Whether updates were given by another process.
     begun_elsewhere: bool,
     has_text: bool,
+    /// What ends in half a character, until the other half comes.
+    held: Option<(Kind, Piece)>,
     calls: HashSet<String>,
     warned_of_call: bool,
     understood: u64,
@@ -92,6 +104,7 @@ impl Reply {
             response_id,
             position,
             has_text: false,
+            held: None,
             calls: HashSet::new(),
             warned_of_call: false,
             understood: 0,
@@ -133,6 +146,10 @@ impl Reply {
     /// From here on another connection gives the events.
     pub(super) fn take_up(&mut self) {
         self.replayed = true;
+        // Its position was not given, so it comes again.
+        if self.expected.background {
+            self.held = None;
+        }
     }
 
     /// Takes in the data of one event. After the end, nothing more is read.
@@ -153,9 +170,10 @@ impl Reply {
             return;
         }
         self.understood += 1;
-        // Not for the last event: it is given again until the turn has ended.
-        if let (true, None, Some(number)) =
-            (self.expected.background, &self.end, head.sequence_number)
+        // Not for the last event: it is given again until the turn has ended. Nor for one that is held back.
+        let is_given = self.end.is_none() && self.held.is_none();
+        if let (true, true, Some(number)) =
+            (self.expected.background, is_given, head.sequence_number)
         {
             self.position = Some(number);
             out.push_back(AgentUpdate::Position(number));
@@ -192,20 +210,19 @@ impl Reply {
 
     /// None if the event is not what its type says.
     fn map(&mut self, kind: &str, data: &[u8], out: &mut VecDeque<AgentUpdate>) -> Option<()> {
-        match kind {
-            "response.output_text.delta" | "response.refusal.delta" => {
-                let text = read::<Delta>(data)?.delta;
-                if !text.is_empty() {
-                    self.has_text = true;
-                    out.push_back(AgentUpdate::Text(text));
-                }
-            }
+        let delta = match kind {
+            "response.output_text.delta" | "response.refusal.delta" => Some(Kind::Text),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let thought = read::<Delta>(data)?.delta;
-                if !thought.is_empty() {
-                    out.push_back(AgentUpdate::Thought(thought));
-                }
+                Some(Kind::Thought)
             }
+            _ => None,
+        };
+        if let Some(of) = delta {
+            self.piece(of, read::<Delta>(data)?.delta, out);
+            return Some(());
+        }
+        self.give_held(out);
+        match kind {
             "response.output_item.done" => {
                 self.item(read::<OfItem>(data)?.item, Shown::NotYet, out);
             }
@@ -223,6 +240,29 @@ impl Reply {
             _ => {}
         }
         Some(())
+    }
+
+    /// Gives a piece, unless it ends in the middle of a character.
+    fn piece(&mut self, kind: Kind, piece: Piece, out: &mut VecDeque<AgentUpdate>) {
+        if self.held.as_ref().is_some_and(|(held, _)| *held != kind) {
+            self.give_held(out);
+        }
+        let (_, held) = self.held.get_or_insert_with(|| (kind, Piece::default()));
+        held.append(piece);
+        if !held.ends_in_half_a_character() || held.len() > MAX_HELD_BYTES {
+            self.give_held(out);
+        }
+    }
+
+    fn give_held(&mut self, out: &mut VecDeque<AgentUpdate>) {
+        match self.held.take().filter(|(_, piece)| !piece.is_empty()) {
+            Some((Kind::Text, piece)) => {
+                self.has_text = true;
+                out.push_back(AgentUpdate::Text(piece.into_text()));
+            }
+            Some((Kind::Thought, piece)) => out.push_back(AgentUpdate::Thought(piece.into_text())),
+            None => {}
+        }
     }
 
     fn note_id(&mut self, id: Option<&str>, out: &mut VecDeque<AgentUpdate>) {

@@ -63,6 +63,48 @@ fn every_kind_of_delta_has_its_update() {
 }
 
 #[test]
+fn a_character_that_is_cut_in_two_is_put_together() {
+    let (updates, end) = mapped(
+        asked(Mode::Ask),
+        &[
+            r#"{"type":"response.reasoning_text.delta","delta":"hm \ud83e"}"#,
+            r#"{"type":"response.reasoning_text.delta","delta":"\udebf"}"#,
+            r#"{"type":"response.output_text.delta","delta":"a \ud83e"}"#,
+            r#"{"type":"response.output_text.delta","delta":"\udebf\ud83e"}"#,
+            r#"{"type":"response.output_text.delta","delta":"\udebf é"}"#,
+            r#"{"type":"response.output_text.delta","delta":"\udebf alone, \ud83e alone, \ud83e\udebf"}"#,
+            r#"{"type":"response.output_text.delta","delta":"the end \ud83e"}"#,
+            r#"{"type":"response.completed","response":{"output":[]}}"#,
+        ],
+    );
+
+    let expected = [
+        AgentUpdate::Thought("hm \u{1FABF}".to_owned()),
+        text("a \u{1FABF}\u{1FABF} é"),
+        text("\u{FFFD} alone, \u{FFFD} alone, \u{1FABF}"),
+        text("the end \u{FFFD}"),
+    ];
+    assert_eq!(updates, expected);
+    assert_eq!(end, Some(End::Answered));
+}
+
+#[test]
+fn half_a_character_has_no_position_so_that_it_comes_again_after_a_cut() {
+    let first = r#"{"type":"response.output_text.delta","sequence_number":5,"delta":"a\ud83e"}"#;
+    let second = r#"{"type":"response.output_text.delta","sequence_number":6,"delta":"\udebf"}"#;
+    let mut reply = Reply::new(taken_up(Mode::Ask, 4));
+    let mut out = VecDeque::new();
+
+    reply.take(first.as_bytes(), &mut out);
+    assert_eq!((reply.position(), out.len()), (Some(4), 0));
+    reply.take_up();
+    reply.take(first.as_bytes(), &mut out);
+    reply.take(second.as_bytes(), &mut out);
+
+    assert_eq!(Vec::from(out), [text("a\u{1FABF}"), AgentUpdate::Position(6)]);
+}
+
+#[test]
 fn a_provider_without_deltas_is_understood_from_its_last_event() {
     let (updates, end) = mapped(
         asked(Mode::Ask),

@@ -19,7 +19,84 @@ pub(super) struct Head {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta {
-    pub(super) delta: String,
+    pub(super) delta: Piece,
+}
+
+/// A piece of a text. Providers that count in UTF-16 cut characters beyond the first 65,536 in two: the first half is the
+/// end of one piece, and the second the beginning of the next.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// UTF-8, and halves of characters in the three bytes that their code units would have.
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn append(&mut self, next: Self) {
+        self.bytes.extend(next.bytes);
+    }
+
+    pub(super) fn ends_in_half_a_character(&self) -> bool {
+        self.bytes.last_chunk().and_then(half).is_some_and(|unit| unit < FIRST_SECOND_HALF)
+    }
+
+    /// Halves that belong together become their character, others the replacement character.
+    pub(super) fn into_text(self) -> String {
+        let bytes = match String::from_utf8(self.bytes) {
+            Ok(text) => return text,
+            Err(error) => error.into_bytes(),
+        };
+        let mut units: Vec<u16> = Vec::with_capacity(bytes.len());
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            if let Some(unit) = rest.first_chunk().and_then(half) {
+                units.push(unit);
+                rest = &rest[3..];
+            } else {
+                let whole =
+                    (1..rest.len()).find(|&at| rest[at..].first_chunk().and_then(half).is_some());
+                let (text, later) = rest.split_at(whole.unwrap_or(rest.len()));
+                units.extend(String::from_utf8_lossy(text).encode_utf16());
+                rest = later;
+            }
+        }
+        String::from_utf16_lossy(&units)
+    }
+}
+
+const FIRST_HALF: u16 = 0xD800;
+const FIRST_SECOND_HALF: u16 = 0xDC00;
+
+/// The code unit in these bytes, if it is half of a character.
+fn half(bytes: &[u8; 3]) -> Option<u16> {
+    let [0xED, middle @ 0xA0..=0xBF, last] = *bytes else { return None };
+    Some(FIRST_HALF + (u16::from(middle - 0xA0) << 6) + u16::from(last & 0x3F))
+}
+
+impl<'de> Deserialize<'de> for Piece {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Piece;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a text")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Piece, E> {
+                Ok(Piece { bytes: bytes.to_vec() })
+            }
+        }
+        // As bytes, because only then are halves of characters let through.
+        deserializer.deserialize_bytes(Visitor)
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,0 +1,80 @@
+//! What is refused leaves no trace but the audit row.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, file};
+
+#[tokio::test]
+async fn files_that_cannot_be_taken_are_refused_before_anything_is_written() {
+    let desk = Desk::new().await;
+    let session = desk.api.create(json!({})).await;
+    let wrong = json!({"path": "a", "content": "x", "contentHash": "0".repeat(64)});
+    let many: Vec<Value> = (0..50_000).map(|n| file(&format!("file-{n}"), "x")).collect();
+    let one_too_many: Vec<Value> = (0..201).map(|n| file(&format!("file-{n}"), "x")).collect();
+    let cases = [
+        (422, "path_outside_workspace", json!([file("/etc/passwd", "x")])),
+        (422, "path_outside_workspace", json!([file("src/../../x", "x")])),
+        (422, "path_outside_workspace", json!([file("C:\\x", "x")])),
+        (400, "invalid_request", json!([file("a", "x"), file("a", "x")])),
+        (400, "invalid_request", json!([file("a\0", "x")])),
+        (400, "invalid_request", json!([{"path": "a"}])),
+        (422, "hash_mismatch", json!([wrong])),
+        (413, "payload_too_large", json!(one_too_many)),
+        (413, "payload_too_large", json!(many)),
+    ];
+    let before = desk.api.last_seq(&session).await;
+
+    for (status, code, files) in cases {
+        for client in ["browser", "cli", "thick"] {
+            let body = json!({"client": client, "instruction": "x", "activeFiles": files});
+            let mut there = body.clone();
+            there["sessionId"] = json!(session);
+
+            for body in [body, there] {
+                let refused = desk.execute(body).await;
+                assert_eq!(refused.refusal(), (status, code.to_owned()), "{client}");
+            }
+        }
+    }
+    assert_eq!(desk.api.get("/api/sessions").await.json()["total"], 1);
+    assert_eq!(desk.api.last_seq(&session).await, before);
+    assert_eq!(desk.provider.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn instructions_and_settings_that_cannot_be_taken_are_refused() {
+    let desk = Desk::new().await;
+    let cases = [
+        (422, "empty_instruction", json!({"instruction": ""})),
+        (422, "empty_instruction", json!({"instruction": " \n\t"})),
+        (413, "payload_too_large", json!({"instruction": "x".repeat(1_048_577)})),
+        (400, "invalid_request", json!({"instruction": "a\0b"})),
+        (400, "invalid_request", json!({"instruction": "x", "temperature": 2.1})),
+        (400, "unknown_field", json!({"instruction": "x", "files": []})),
+    ];
+
+    for (status, code, body) in cases {
+        assert_eq!(desk.execute(body).await.refusal(), (status, code.to_owned()));
+    }
+    assert_eq!(desk.api.get("/api/sessions").await.json()["total"], 0);
+    assert_eq!(desk.provider.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn the_same_instruction_gives_the_same_request_from_every_client() {
+    let desk = Desk::new().await;
+    let body = json!({"instruction": "look", "workspaceId": "w", "activeFiles": [file("a", "x")]});
+
+    for client in ["browser", "cli", "thick"] {
+        let mut body = body.clone();
+        body["client"] = json!(client);
+        desk.execute(body).await.expect(200);
+    }
+
+    let mut sent = desk.sent();
+    for body in &mut sent {
+        body["metadata"].take();
+    }
+    assert_eq!(sent[0], sent[1]);
+    assert_eq!(sent[1], sent[2]);
+}
