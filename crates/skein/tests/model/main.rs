@@ -17,6 +17,7 @@ mod contexts;
 mod conversations;
 mod desk;
 mod failures;
+mod independent;
 mod keys;
 mod plans;
 mod refusals;
