@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
 use skein_testkit::responses::{Answer, Output, Refusal, ResponsesServer, Script, Wire};
-use tokio::time::timeout;
+use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
     common::{TestHome, TestServer},
@@ -45,14 +45,14 @@ async fn files_that_were_proposed_before_a_crash_are_in_the_answer_after_it() {
     let body = json!({"sessionId": session, "instruction": "write", "mode": "edit"});
     let execute = |api: &Api| Reply::try_to(api.keyed("/api/ai/agent/execute", "one", &body));
 
-    let asking = tokio::spawn(execute(&api));
+    let asking = JoinSet::from_iter([execute(&api)]);
     reached(&provider, "end").await;
     eventually("the text is durable", async || {
         (deltas(&api.log(&session).await, "message.delta") == text).then_some(())
     })
     .await;
     server.kill();
-    asking.await.unwrap().unwrap_err();
+    asking.join_all().await.pop().unwrap().unwrap_err();
     server.restart().await;
     provider.gate("end").open();
     let api = Api::of(&server);
