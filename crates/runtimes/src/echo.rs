@@ -1,6 +1,6 @@
 //! Replies with the instruction, or with filler: for wiring checks and load tests.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream, stream::BoxStream};
 use skein_core::ports::{AgentOutcome, AgentRuntime, AgentUpdate, Coalescing, RunRequest};
@@ -19,6 +19,8 @@ pub struct EchoSettings {
     pub chunk_bytes: Option<usize>,
     /// Whether pieces may be gathered into fewer events.
     pub coalesce: Option<bool>,
+    /// Time between pieces, as a model takes it.
+    pub pause: Option<Duration>,
 }
 
 /// The echo agent.
@@ -53,7 +55,7 @@ impl Echo {
 impl AgentRuntime for Echo {
     fn run(&self, request: RunRequest) -> BoxStream<'static, AgentUpdate> {
         let reply = self.filler.clone().unwrap_or_else(|| Arc::clone(&request.prompt.instruction));
-        let piece_bytes = self.piece_bytes(&reply);
+        let (piece_bytes, pause) = (self.piece_bytes(&reply), self.settings.pause);
         let answered = AgentUpdate::Finished(AgentOutcome::Answered);
         if piece_bytes >= reply.len() {
             let text = AgentUpdate::Text(reply.as_ref().to_owned());
@@ -64,7 +66,10 @@ impl AgentRuntime for Echo {
                 return None;
             }
             // Lets the reader write what it has, as it would with a model that takes its time.
-            tokio::task::yield_now().await;
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => tokio::task::yield_now().await,
+            }
             let end = boundary(&reply, start + piece_bytes);
             Some((AgentUpdate::Text(reply[start..end].to_owned()), (reply, end)))
         })

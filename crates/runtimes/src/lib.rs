@@ -1,6 +1,7 @@
 //! What answers instructions: one module per kind of agent, all behind `AgentRuntime`.
 
 pub mod echo;
+pub mod local;
 pub mod responses;
 mod tls;
 pub mod workspace;

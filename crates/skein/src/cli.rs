@@ -2,6 +2,7 @@
 
 mod administration;
 mod asking;
+mod indexing;
 mod providers;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap_complete::Shell;
 
 pub(crate) use administration::{AuditCommand, OrgCommand, RepoCommand, UserCommand, UserRole};
 pub(crate) use asking::{Ask, Mode, Rerun, TurnCommand, TurnName};
+pub(crate) use indexing::{IndexCommand, IndexSearch};
 pub(crate) use providers::{ChainChoice, ProviderAdd, ProviderCommand};
 
 /// Keeps the sessions of AI agents.
@@ -48,7 +50,12 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start the server and say what to try (what `skein` alone does)
+    /// Start the server, index the repository around, and say what to try (what `skein` alone does)
+    #[command(
+        long_about = "Start the server, index the repository around, and say what to try (what `skein` alone \
+                      does).\n\nIn a Git work tree it vouches for exactly that tree, registers it and indexes it \
+                      in the background. Nothing is written into it. Elsewhere it only serves."
+    )]
     Up(Listen),
     /// Start the server
     #[command(
@@ -84,6 +91,9 @@ pub(crate) enum Command {
     /// Register repositories
     #[command(subcommand)]
     Repo(RepoCommand),
+    /// Index repositories, and search them
+    #[command(subcommand)]
+    Index(IndexCommand),
     /// Look after the people of your organisation
     #[command(subcommand)]
     User(UserCommand),

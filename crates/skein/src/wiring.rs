@@ -229,7 +229,7 @@ async fn agents(config: &Config, platform: &Platform) -> Result<Agents, Failure>
         let (model, collection) = (agent.model.clone(), agent.collection.clone());
         ready.push(Agent { context, runtime, model, collection });
     }
-    let default = default_agent(settings, &configured);
+    let default = default_agent(settings);
     Agents::new(ready, default).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("the default agent {default:?} cannot be used"))
     })
@@ -248,6 +248,7 @@ fn runtime(
             chunks: agent.chunks,
             chunk_bytes: agent.chunk_bytes,
             coalesce: agent.coalesce,
+            pause: agent.pause_ms.map(Duration::from_millis),
         }))),
         Runtime::Responses => Some(Arc::new(providers::open(config, agent)?)),
         Runtime::Local => Some(Arc::new(Local)),
@@ -287,12 +288,6 @@ fn spec(name: &str, agent: &AgentSettings) -> String {
     serde_json::to_string(&shown).unwrap_or_default()
 }
 
-fn default_agent<'a>(
-    settings: &'a Settings,
-    configured: &std::collections::BTreeMap<String, AgentSettings>,
-) -> &'a str {
-    match &settings.sessions.default_agent {
-        Some(name) => name,
-        None => "local",
-    }
+fn default_agent(settings: &Settings) -> &str {
+    settings.sessions.default_agent.as_deref().unwrap_or("local")
 }

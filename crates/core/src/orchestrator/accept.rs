@@ -238,6 +238,9 @@ impl Orchestrator {
         let turn = &mut planned.turn;
         let waiting = self.running.wait_for(turn.id);
         let control = turn.started_at.and_then(|_| self.running.enter(turn.id));
+        if turn.started_at.is_none() {
+            self.running.mark_queue(session);
+        }
         match self.platform.commit(&scope, changes).await {
             Ok(committed) => {
                 turn.number = committed.turn_numbers.first().copied().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! The passages of a turn: what is looked for, where, and what of it the agent gets.
 
+use std::time::Duration;
+
 use tracing::warn;
 
 use super::Orchestrator;
@@ -7,8 +9,11 @@ use crate::{
     Error,
     agents::Resolved,
     model::{RepoId, Scope, Session, SessionId, Turn, TurnState},
-    ports::{Asked, Chunk, RetrievalQuery, TurnPage},
+    ports::{Asked, Chunk, RetrievalQuery, RetrieveError, TurnPage},
 };
+
+/// A turn does not wait longer than this for its passages.
+const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 
 impl Orchestrator {
     /// Passages for the instruction. When they cannot be had, the turn goes on without, and says so.
@@ -38,7 +43,11 @@ impl Orchestrator {
                 query.paths = wanted.paths;
             }
         }
-        match (self.platform.retriever.search(scope, &query).await, lookup) {
+        let search = self.platform.retriever.search(scope, &query);
+        let searched = tokio::time::timeout(SEARCH_LIMIT, search)
+            .await
+            .unwrap_or_else(|_| Err(RetrieveError::Unavailable("the search took too long".into())));
+        match (searched, lookup) {
             (Ok(found), Some(lookup)) => {
                 Ok(lookup.choose(Asked { instruction, earlier: &earlier }, found))
             }

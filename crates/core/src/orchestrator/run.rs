@@ -147,7 +147,9 @@ impl Orchestrator {
             }
         }
         self.running.leave(turn);
-        self.start_next(&scope, session).await;
+        if self.running.may_have_queue(session) {
+            self.start_next(&scope, session).await;
+        }
     }
 
     /// Somebody else ended the turn: whoever waits here gets what is stored.

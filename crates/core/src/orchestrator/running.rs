@@ -1,7 +1,7 @@
 //! Which turns run in this process, who waits for them, and how they are told to stop.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -29,6 +29,8 @@ pub(super) struct Running {
     turns: Mutex<HashMap<TurnId, Arc<Control>>>,
     waiting: Mutex<HashMap<TurnId, oneshot::Sender<Outcome>>>,
     held: Arc<Held>,
+    /// Sessions in which a turn may wait; all others need not be looked at when a turn ends.
+    queues: Mutex<HashSet<SessionId>>,
     closed: AtomicBool,
 }
 
@@ -157,6 +159,20 @@ impl Running {
             () = full => Err(StoreError::Full.into()),
             () = tokio::time::sleep(STOP_TIMEOUT) => Err(Error::TurnInProgress { turn: Some(turn) }),
         }
+    }
+
+    /// Called before a turn is queued, and whenever one was seen waiting.
+    pub(super) fn mark_queue(&self, session: SessionId) {
+        lock(&self.queues).insert(session);
+    }
+
+    /// Called before the queue is looked at: whoever queues a turn after that marks it again, or looks after us.
+    pub(super) fn unmark_queue(&self, session: SessionId) {
+        lock(&self.queues).remove(&session);
+    }
+
+    pub(super) fn may_have_queue(&self, session: SessionId) -> bool {
+        lock(&self.queues).contains(&session)
     }
 
     pub(super) fn hold(&self, session: SessionId) -> QueueHold {

@@ -5,7 +5,8 @@
 //! the ranking of those that were read.
 
 use std::{
-    collections::HashMap,
+    cmp::Ordering,
+    collections::{BinaryHeap, HashMap},
     hash::{BuildHasherDefault, Hasher},
 };
 
@@ -17,8 +18,8 @@ use crate::query::rarity;
 /// Occurrences that are weighed.
 const MAX_WEIGHED: u64 = 1_200;
 
-/// Occurrences that are looked at, unless the rarest token alone has more.
-const MAX_OCCURRENCES: u64 = 30_000;
+/// Occurrences that are looked at; of a token that alone has more, the first.
+const MAX_OCCURRENCES: u64 = 12_000;
 
 /// What it adds, in parts of a token's worth, that it is in a name or in the path.
 const IN_SYMBOL: f64 = 1.2;
@@ -32,7 +33,7 @@ pub(super) fn candidates(
     corpus: &Corpus,
     part: Part<'_>,
     terms: &[(u64, &str)],
-) -> rusqlite::Result<Vec<i64>> {
+) -> rusqlite::Result<Candidates> {
     let mut known: Vec<(u64, &str)> =
         terms.iter().copied().filter(|(count, _)| *count > 0).collect();
     known.sort_unstable();
@@ -51,10 +52,46 @@ pub(super) fn candidates(
         add(db, corpus, &format!("{scope}(symbol : {word})"), worth * IN_SYMBOL, &mut weights)?;
         add(db, corpus, &format!("{scope}(path : {word})"), worth * IN_PATH, &mut weights)?;
     }
-    let mut rows: Vec<(i64, f64)> = weights.into_iter().collect();
-    rows.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    Ok(rows.into_iter().map(|(row, _)| row).collect())
+    let rows: Vec<Candidate> =
+        weights.into_iter().map(|(row, weight)| Candidate { row, weight }).collect();
+    Ok(Candidates(rows.into()))
 }
+
+/// Put in order only as far as somebody asks.
+pub(super) struct Candidates(BinaryHeap<Candidate>);
+
+impl Iterator for Candidates {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        self.0.pop().map(|candidate| candidate.row)
+    }
+}
+
+struct Candidate {
+    row: i64,
+    weight: f64,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.weight.total_cmp(&other.weight).then_with(|| other.row.cmp(&self.row))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
 
 /// How many of the rarest tokens have no more than `limit` occurrences together; at least `least`.
 fn affordable(known: &[(u64, &str)], limit: u64, least: usize) -> usize {
@@ -111,9 +148,9 @@ fn add(
     let id = corpus.id;
     let mut statement =
         db.prepare_cached(&format!("SELECT rowid FROM fts_{id} WHERE fts_{id} MATCH ?1"))?;
-    let mut rows = statement.query([expression])?;
-    while let Some(row) = rows.next()? {
-        *weights.entry(row.get(0)?).or_default() += worth;
+    let rows = statement.query_map([expression], |row| row.get(0))?;
+    for row in rows.take(MAX_OCCURRENCES as usize) {
+        *weights.entry(row?).or_default() += worth;
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ fn in_corpus(
     let ranking = Ranking::new(&search.question, &frequencies, corpus.chunks);
     let wanted = CANDIDATES.max(search.limit());
     let mut hits = Vec::new();
-    for row in rows.into_iter().take(MAX_LOOKED_UP) {
+    for row in rows.take(MAX_LOOKED_UP) {
         if let Some(mut hit) = read(db, search, (corpus, part), row)? {
             hit.chunk.score = ranking.score(&rank::Subject {
                 symbol: hit.chunk.symbol.as_deref(),

@@ -1,16 +1,21 @@
 //! `skein doctor`: looks at everything that a Skein stands on, and changes nothing.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::{ErrorKind, Read},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
 
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Context, Format, migrate};
+use super::{Context, Format, index::trust, migrate, up};
 use crate::{
     config::{Config, Flags},
     failure::{Exit, Failure},
     home::{Holder, LockState},
-    output, transport,
+    output, providers, transport,
 };
 
 const MEBIBYTE: u64 = 1024 * 1024;
@@ -44,10 +49,13 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         checks.push(check_lock(context).await);
         checks.push(check_schema(context).await);
         checks.push(check_space(context.home.path()));
+        checks.push(check_index(context));
+        checks.extend(check_trusted(context));
     } else {
         let detail = format!("{} does not exist yet", context.home.path().display());
         checks.push(Check::warn("home", detail, "skein serve makes it"));
     }
+    checks.extend(check_git(context));
     print(context, &checks)?;
     match checks.iter().filter(|check| check.state == State::Broken).count() {
         0 => Ok(()),
@@ -74,7 +82,82 @@ fn check_config(context: &Context) -> Vec<Check> {
         let detail = format!("[{section}] is not used by this version");
         checks.push(Check::warn("config", detail, "it may stay for a later one"));
     }
+    checks.extend(check_providers(&config));
+    checks.extend(check_root(&config));
     checks
+}
+
+fn check_providers(config: &Config) -> Vec<Check> {
+    let missing = config.settings.providers.iter().filter_map(|(name, provider)| {
+        let key = providers::key_variable(name, provider)?;
+        config.environment.get(&key).is_none().then(|| {
+            let detail = format!("{name}: {key} is not set here");
+            let remedy =
+                format!("export {key} before the server is started, or remove [providers.{name}]");
+            Check::warn("provider", detail, remedy)
+        })
+    });
+    missing.collect()
+}
+
+fn check_root(config: &Config) -> Option<Check> {
+    let root = config.settings.workspace.root.as_deref()?;
+    Some(match Path::new(root).is_dir() {
+        true => Check::ok("workspace", root.to_owned()),
+        false => Check::warn(
+            "workspace",
+            format!("{root} is not a directory"),
+            "make or mount it, or change [workspace] root: nothing can be registered there",
+        ),
+    })
+}
+
+/// Only looks: opening the index would bring it to this version.
+fn check_index(context: &Context) -> Check {
+    const FORMAT: &[u8] = b"SQLite format 3\0";
+    let file = context.home.index_file();
+    let place = file.display();
+    let mut head = [0; FORMAT.len()];
+    match fs::File::open(&file).and_then(|mut file| file.read_exact(&mut head)) {
+        Ok(()) if head == FORMAT => Check::ok("index", place.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let remedy = "skein index add PATH makes it";
+            Check::warn("index", "nothing is indexed yet".to_owned(), remedy)
+        }
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
+            Check::broken("index", format!("{place}: {error}"), "check who owns it")
+        }
+        Ok(()) | Err(_) => Check::broken(
+            "index",
+            format!("{place} is damaged"),
+            "it can be made again: stop the server, remove the file, and run skein index update",
+        ),
+    }
+}
+
+fn check_trusted(context: &Context) -> Vec<Check> {
+    let file = context.home.trusted_file();
+    let listed = match trust::trusted(&context.home) {
+        Ok(listed) => listed,
+        Err(error) => {
+            let detail = format!("{}: {error}", file.display());
+            return vec![Check::broken("trusted", detail, "check who owns it")];
+        }
+    };
+    let gone = listed.iter().filter(|root| !trust::is_there(root)).map(|root| {
+        let remedy = format!("remove the line from {}", file.display());
+        Check::warn("trusted", format!("{root} is no Git work tree any more"), remedy)
+    });
+    gone.collect()
+}
+
+fn check_git(context: &Context) -> Option<Check> {
+    (!up::is_in_path(&context.environment, "git")).then(|| {
+        let detail = "git is not installed".to_owned();
+        let remedy =
+            "install it: without it modified files are not sent and commits cannot be indexed";
+        Check::warn("git", detail, remedy)
+    })
 }
 
 fn check_directory(context: &Context) -> Check {

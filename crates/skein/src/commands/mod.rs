@@ -9,6 +9,7 @@ mod config;
 mod doctor;
 mod follow;
 mod ids;
+mod index;
 mod interrupt;
 mod migrate;
 mod org;
@@ -16,12 +17,14 @@ mod place;
 mod printer;
 mod provider;
 mod recent;
+mod registered;
 mod repo;
 mod serve;
 mod session;
 mod token;
 mod turn;
 mod turn_context;
+mod up;
 mod user;
 mod watch;
 
@@ -113,7 +116,7 @@ impl Context {
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let context = Context::new(&cli.global)?;
     match cli.command.unwrap_or(Command::Up(crate::cli::Listen::default())) {
-        Command::Up(listen) => serve::run(&context, listen, serve::Greeting::Banner).await,
+        Command::Up(listen) => serve::run(&context, listen, serve::Greeting::Welcome).await,
         Command::Serve(listen) => serve::run(&context, listen, serve::Greeting::Short).await,
         // These cancel the turn that they began.
         Command::Ask(ask) => ask::run(&context, *ask).await,
@@ -133,6 +136,7 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::Provider(command) => provider::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Repo(command) => repo::run(context, command).await,
+        Command::Index(command) => index::run(context, command).await,
         Command::User(command) => user::run(context, command).await,
         Command::Org(command) => org::run(context, command).await,
         Command::Audit(command) => audit::run(context, command).await,

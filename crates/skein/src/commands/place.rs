@@ -50,6 +50,14 @@ impl Place {
         }
     }
 
+    /// The root, when it is one of a work tree.
+    pub(super) fn work_tree(&self) -> Option<String> {
+        match self.kind {
+            PlaceKind::WorkTree => self.root.to_str().map(str::to_owned),
+            PlaceKind::Plain => None,
+        }
+    }
+
     /// From here on nothing outside can be reached, whatever links say.
     pub(super) fn open(&self) -> Result<Dir, Failure> {
         Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| {

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Context, Format};
+use super::{Context, Format, up};
 use crate::{
     cli::Listen,
     config::{Config, Flags},
@@ -36,8 +36,8 @@ const SWEEP_AGE: Duration = Duration::from_secs(25 * 60 * 60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Greeting {
     Short,
-    /// For people who have just typed `skein`.
-    Banner,
+    /// For people who have just typed `skein`: what there is, and the index of where they are.
+    Welcome,
 }
 
 pub(super) async fn run(
@@ -56,13 +56,19 @@ pub(super) async fn run(
 
     let url = url_of(&listener)?;
     instance.app.lifecycle.set_ready();
-    announce(context, &lock, &url, greeting)?;
+    announce(context, &lock, &url)?;
     let stop = CancellationToken::new();
     let displaced = instance.displaced();
+    let greeting = async {
+        if greeting == Greeting::Welcome {
+            up::welcome(context, &config, &url).await;
+        }
+    };
+    let serving = serve(listener, instance, recovered, stop.clone());
     tokio::select! {
         // What was promised is durable, and what is left belongs to whoever has the store now.
         failure = displaced => return Err(failure),
-        () = serve(listener, instance, recovered, stop.clone()) => {}
+        _ = async { tokio::join!(serving, stop.run_until_cancelled(greeting)) } => {}
         () = stop_at_second_signal(&mut signals, &stop) => {
             output::note("stopped at once; unfinished turns are recovered at the next start");
             // Not even the store may hold this up: what was promised is on disk already.
@@ -158,12 +164,7 @@ struct Ready<'a> {
 }
 
 /// Tells everyone that the server is ready: commands through the lock, people and programs in words.
-fn announce(
-    context: &Context,
-    lock: &HomeLock,
-    url: &str,
-    greeting: Greeting,
-) -> Result<(), Failure> {
+fn announce(context: &Context, lock: &HomeLock, url: &str) -> Result<(), Failure> {
     if let Err(error) = lock.announce(url) {
         // On a full disk, for example. The server works; it only has to be named.
         tracing::warn!(%error, "commands will not find this server by its home");
@@ -179,11 +180,6 @@ fn announce(
     let token_file = token_file.display();
     output::note(&format!("Skein is ready at {url}"));
     output::note(&format!("The owner's token is in {token_file}"));
-    if greeting == Greeting::Banner {
-        output::note(&format!(
-            "\nTry this in another terminal:\n\n  curl -s {url}/api/ai/agent/execute \\\n    -H \"authorization: Bearer $(cat '{token_file}')\" \\\n    -H 'content-type: application/json' -d '{{\"instruction\":\"Hello, Skein\"}}'\n\nthen: skein session list\n\nThe API is described at {url}/docs. Ctrl-C stops."
-        ));
-    }
     Ok(())
 }
 

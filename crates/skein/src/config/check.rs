@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use skein_runtimes::responses::{PRESETS, preset};
 
 use super::{
-    AgentSettings, Config, ConfigProblem, Provider, Runtime, Settings, sections::is_postgres,
+    AgentSettings, Config, ConfigProblem, Provider, Runtime, Settings,
+    sections::{BUILT_IN_AGENTS, is_postgres},
 };
 
 /// What can be named in `runtime` today.
-const RUNTIMES: &str = "echo, responses";
+const RUNTIMES: &str = "echo, local, responses";
 
 pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
     let settings = &config.settings;
@@ -124,7 +125,7 @@ fn check_engines(config: &Config) -> Result<(), ConfigProblem> {
 fn check_agent(config: &Config, name: &str, agent: &AgentSettings) -> Result<(), ConfigProblem> {
     let key = format!("agents.{name}");
     match agent.runtime_of(name) {
-        Some(Runtime::Echo) => Ok(()),
+        Some(Runtime::Echo | Runtime::Local) => Ok(()),
         Some(Runtime::Responses) => check_provider_of(config, name, agent),
         Some(other) => Err(config.problem(
             &format!("{key}.runtime"),
@@ -185,12 +186,13 @@ fn check_provider_of(
 fn check_default_agent(config: &Config) -> Result<(), ConfigProblem> {
     let Some(name) = &config.settings.sessions.default_agent else { return Ok(()) };
     let settings = &config.settings;
-    if name == "echo" || settings.agents.contains_key(name) || settings.providers.contains_key(name)
-    {
+    let is_built_in = BUILT_IN_AGENTS.contains(&name.as_str());
+    if is_built_in || settings.agents.contains_key(name) || settings.providers.contains_key(name) {
         return Ok(());
     }
     let known = settings.agents.keys().chain(settings.providers.keys()).map(String::as_str);
-    let known: std::collections::BTreeSet<_> = known.chain(["echo"]).collect();
+    let known: std::collections::BTreeSet<_> =
+        known.chain(BUILT_IN_AGENTS.iter().copied()).collect();
     let known: Vec<_> = known.into_iter().collect();
     Err(config.problem(
         "sessions.default_agent",

@@ -190,6 +190,9 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Agents that exist without configuration.
+pub(super) const BUILT_IN_AGENTS: &[&str] = &["echo", "local"];
+
 /// A configured agent. Which settings matter depends on the runtime.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -210,6 +213,8 @@ pub(crate) struct AgentSettings {
     pub(crate) chunk_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) coalesce: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pause_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) provider: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -371,7 +376,9 @@ impl Settings {
     /// it has the provider's name, unless an agent has it already.
     pub(crate) fn agents_with_defaults(&self) -> BTreeMap<String, AgentSettings> {
         let mut agents = self.agents.clone();
-        agents.entry("echo".to_owned()).or_default();
+        for name in BUILT_IN_AGENTS {
+            agents.entry((*name).to_owned()).or_default();
+        }
         for (name, provider) in &self.providers {
             agents.entry(name.clone()).or_insert_with(|| AgentSettings {
                 runtime: Some(Runtime::Responses),

@@ -134,10 +134,10 @@ fn unusable_values_are_refused_with_their_place_and_what_would_be_right() {
     config.toml: store.url: this is not a store that Skein knows | use "sqlite", or postgres://role@host/database
     config.toml: store.migrate_url: this is not a PostgreSQL address | write it like postgres://role@host/database
     config.toml: payloads.url: payloads outside the database are not in this version yet | use "db"
-    config.toml: agents.gemini.runtime: agent "gemini" needs the runtime "acp", which is not in this version yet | this version has: echo, responses; remove [agents.gemini] or change its runtime
+    config.toml: agents.gemini.runtime: agent "gemini" needs the runtime "acp", which is not in this version yet | this version has: echo, local, responses; remove [agents.gemini] or change its runtime
     config.toml: agents.x.runtime: "magic" is not known here | use echo, local, responses, acp
-    config.toml: agents.x: agent "x" has no runtime | add runtime = …; this version has: echo, responses
-    config.toml: sessions.default_agent: there is no agent "nobody" | the agents are echo
+    config.toml: agents.x: agent "x" has no runtime | add runtime = …; this version has: echo, local, responses
+    config.toml: sessions.default_agent: there is no agent "nobody" | the agents are echo, local
     config.toml: limits.instruction_bytes: 0 would refuse everything | leave it out for the default
     "#);
 }

@@ -46,6 +46,10 @@ impl Http {
         Self::new(url, context.token()?, Origin::Found)
     }
 
+    pub(super) fn own(token: String, url: &str) -> Result<Self, Failure> {
+        Self::new(url, token, Origin::Found)
+    }
+
     fn new(url: &str, token: String, origin: Origin) -> Result<Self, Failure> {
         let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
         let parsed = parsed.filter(|url| matches!(url.scheme(), "http" | "https"));

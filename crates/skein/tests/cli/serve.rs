@@ -1,6 +1,6 @@
 //! A server starts, is found, refuses a second one, and ends in order.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -117,25 +117,4 @@ async fn a_second_signal_ends_a_server_that_waits_for_a_turn_at_once() {
     assert_eq!(status.code(), Some(130));
     let path = format!("/api/sessions/{}/turns/last", session["id"].as_str().unwrap());
     assert_eq!(server.get(&path).await.1["errorCode"], "interrupted");
-}
-
-#[test]
-fn up_greets_people_with_something_to_try() {
-    let home = TestHome::new();
-    let mut command = home.command(&[]);
-    command.env("SKEIN_SERVER__LISTEN", "127.0.0.1:0");
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-
-    let mut greeting = String::new();
-    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
-    while !greeting.contains("Ctrl-C stops") {
-        let read = std::io::BufRead::read_line(&mut stderr, &mut greeting).unwrap();
-        assert_ne!(read, 0, "it ended with: {greeting}");
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-
-    assert!(greeting.contains("Skein is ready at http://127.0.0.1:"), "{greeting}");
-    assert!(greeting.contains("curl "), "{greeting}");
 }

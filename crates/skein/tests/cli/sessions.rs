@@ -71,7 +71,7 @@ fn plain_output_is_made_for_pipes() {
     let id = id.trim();
     let columns: Vec<_> = list.trim_end_matches('\n').split('\t').collect();
     assert_eq!(columns.len(), 6, "{list:?}");
-    assert_eq!((columns[0], columns[1], columns[2]), (id, "created", "echo"));
+    assert_eq!((columns[0], columns[1], columns[2]), (id, "created", "local"));
     assert_eq!(columns[5], "a  [31mred name");
 }
 

@@ -93,8 +93,9 @@ async fn events_come_as_lines_until_the_session_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn text_is_what_the_agent_says() {
-    let server = TestServer::start().await;
-    let session = new_session(&server).await;
+    let server = TestServer::with_config("[sessions]\ndefault_agent = 'echo'\n").await;
+    let (_, session) = server.post("/api/sessions", json!({"agent": "echo"})).await;
+    let session = session["id"].as_str().unwrap().to_owned();
     prompt(&server, &session, "hello there").await;
     let mut watch = Watch::start(server.home(), &session, &["--after", "0"]);
 

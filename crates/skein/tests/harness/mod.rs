@@ -27,6 +27,7 @@ chunks = 1
 runtime = "echo"
 chunks = 4000000
 chunk_bytes = 1
+pause_ms = 1
 "#;
 
 /// The setting of [`AGENTS`] that makes `slow` slow, to be replaced when it is to be quicker or slower.

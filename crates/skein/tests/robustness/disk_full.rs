@@ -69,7 +69,7 @@ async fn a_full_disk_answers_507_keeps_reads_alive_and_recovers_without_a_restar
     };
     let mut server = TestServer::on(home.clone()).await;
     let api = Api::of(&server);
-    let session = api.create(json!({})).await;
+    let session = api.create(json!({"agent": "echo"})).await;
     let first = api.prompt(&session, "before").await;
     api.finished(&session, &first).await;
     let mut accepted = vec![first];

@@ -27,6 +27,7 @@ mod queue;
 mod redact;
 mod refusals;
 mod registry;
+mod retrieval;
 mod sessions;
 mod shapes;
 mod tokens;

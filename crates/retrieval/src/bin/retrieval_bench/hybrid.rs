@@ -25,7 +25,7 @@ const VECTORS: usize = 100_000;
 /// Gives every passage a vector and opens the index with an endpoint for those of questions.
 pub(crate) async fn index(path: &Path) -> Outcome<EmbeddedIndex> {
     Connection::open(path)?.execute(
-        "INSERT INTO embeddings SELECT DISTINCT org_id, 'bench', sha256, CAST(x'6F12833B' || randomblob(384) AS BLOB)
+        "INSERT OR IGNORE INTO embeddings SELECT org_id, 'bench', sha256, CAST(x'6F12833B' || randomblob(384) AS BLOB)
          FROM chunks",
         [],
     )?;

@@ -12,10 +12,10 @@ use super::{
     follow::{Begun, Follower, Known},
     ids,
     interrupt::interruptible,
-    place::{Place, PlaceKind},
+    place::Place,
     printer::{Printer, Show},
     recent::Recent,
-    text, turn_context,
+    registered, text, turn_context,
 };
 use crate::{
     cli::{Ask, Mode},
@@ -25,10 +25,6 @@ use crate::{
 };
 use report::failed;
 pub(super) use report::print_warnings;
-
-const REPO_PAGE: u32 = 200;
-/// Whoever has more repositories names one with its session.
-const MAX_REPO_PAGES: usize = 20;
 
 pub(super) async fn run(context: &Context, ask: Ask) -> Result<(), Failure> {
     if ask.apply && ask.mode == Some(Mode::Ask) {
@@ -165,24 +161,14 @@ async fn repository(
     client: &Client,
     place: &Place,
 ) -> Result<(Option<String>, Option<String>), Failure> {
-    let name = place.repo_name().map(str::to_owned);
-    let Some(root) = place.root.to_str().filter(|_| place.kind == PlaceKind::WorkTree) else {
-        return Ok((name, None));
+    let Some(root) = place.work_tree() else {
+        return Ok((place.repo_name().map(str::to_owned), None));
     };
-    let mut cursor: Option<String> = None;
-    for _ in 0..MAX_REPO_PAGES {
-        let target = Target::new(&["api", "repos"]).query("limit", Some(REPO_PAGE));
-        let page = client.call(Call::get(target.query("cursor", cursor))).await?;
-        let repos = page.value["repos"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if let Some(repo) = repos.iter().find(|repo| text(repo, "path") == root) {
-            return Ok((Some(text(repo, "name").to_owned()), Some(text(repo, "id").to_owned())));
-        }
-        cursor = page.value["nextCursor"].as_str().map(str::to_owned);
-        if cursor.is_none() {
-            break;
-        }
-    }
-    Ok((name, None))
+    let registered = registered::list(client).await?;
+    Ok(match registered.iter().find(|repo| repo.path() == root) {
+        Some(repo) => (Some(repo.name().to_owned()), Some(repo.id().to_owned())),
+        None => (place.repo_name().map(str::to_owned), None),
+    })
 }
 
 /// Session and turn on one line, as the turn commands take them.

@@ -1,0 +1,139 @@
+//! `skein up`: what a person sees who has just typed `skein`, and the index of where they are.
+
+use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use tokio::{net::TcpStream, time::timeout};
+
+use super::{
+    Context, Format,
+    index::{
+        progress::{self, Progress},
+        trust,
+    },
+    place::Place,
+    registered,
+};
+use crate::{
+    config::{Config, Environment},
+    failure::{Exit, Failure},
+    output, providers,
+    transport::Client,
+};
+
+const OLLAMA: &str = "127.0.0.1:11434";
+const OLLAMA_PATIENCE: Duration = Duration::from_millis(200);
+/// Agents with a command of their own.
+const COMMANDS: [&str; 3] = ["gemini", "claude", "codex"];
+/// Every repository can answer this one.
+const QUESTION: &str = "what is this project?";
+
+/// Says what is there, and indexes the work tree around. The server goes on whatever happens here.
+pub(super) async fn welcome(context: &Context, config: &Config, url: &str) {
+    let is_told = context.format == Format::Text;
+    if is_told {
+        output::note(&format!("\nstore   {}", store(context, config)));
+        for line in agents(config, &context.environment, is_ollama_there().await) {
+            output::note(&line);
+        }
+    }
+    let place = Place::here().ok().and_then(|place| place.work_tree());
+    let Some(root) = place else {
+        if is_told {
+            output::note("index   no Git work tree here; skein index add PATH indexes one");
+            output::note(&format!(
+                "\nTry this in another terminal:\n\n  skein ask \"Hello, Skein\"\n{}",
+                end(url)
+            ));
+        }
+        return;
+    };
+    let indexed = index(context, url, &root).await;
+    if !is_told {
+        return;
+    }
+    match indexed {
+        Ok(summary) => {
+            output::note(&format!("index   {summary}"));
+            let question = format!("cd {root}\n  skein ask \"{QUESTION}\"");
+            output::note(&format!("\nTry this in another terminal:\n\n  {question}\n{}", end(url)));
+        }
+        Err(failure) => {
+            output::note(&format!("index   {root} is not indexed:"));
+            output::failure(&failure);
+            output::note(&end(url));
+        }
+    }
+}
+
+fn end(url: &str) -> String {
+    format!("\nThe API is described at {url}/docs. Ctrl-C stops.")
+}
+
+/// Exactly this work tree, and nothing above or below it.
+async fn index(context: &Context, url: &str, root: &str) -> Result<String, Failure> {
+    trust::trust(&context.home, root)?;
+    let missing = || Failure::new(Exit::Auth, "the home holds no token");
+    let token = context.home.read_token().map_err(|error| missing().because(error))?;
+    let client = Client::own(token.ok_or_else(missing)?, url)?;
+    let repo = registered::register(&client, root, None).await?;
+    if context.format == Format::Text {
+        output::note(&format!("index   {} is brought up to date", output::printable(root)));
+    }
+    let shown = match context.format {
+        Format::Text => Progress::bar_or_nothing(repo.name()),
+        Format::Json => Progress::Silent,
+    };
+    let status = progress::run(&client, &repo, None, shown).await?;
+    progress::check(&repo, &status)?;
+    Ok(format!("{} is ready: {}", output::printable(repo.name()), progress::summary(&status)))
+}
+
+fn store(context: &Context, config: &Config) -> String {
+    match config.settings.store.is_postgres() {
+        true => "PostgreSQL".to_owned(),
+        false => format!("SQLite, {}", context.home.database_file().display()),
+    }
+}
+
+/// One line each: those that answer now, then those that could be connected, with how.
+fn agents(config: &Config, environment: &Environment, has_ollama: bool) -> Vec<String> {
+    let mut lines = vec!["agents  local: quotes the index; needs no key and no model".to_owned()];
+    let mut add = |text: String| lines.push(format!("        {text}"));
+    let configured = &config.settings.providers;
+    for (name, provider) in configured {
+        add(match providers::key_variable(name, provider) {
+            Some(key) if environment.get(&key).is_none() => {
+                format!("{name}: {key} is not set; export it and start again")
+            }
+            _ => format!("{name}: ready; skein ask -a {name} …"),
+        });
+    }
+    if !configured.contains_key("openai") {
+        add(match environment.get("OPENAI_API_KEY") {
+            Some(_) => "openai: OPENAI_API_KEY is set; connect it: skein provider add openai --model gpt-5".to_owned(),
+            None => "openai: no key; export OPENAI_API_KEY, then: skein provider add openai --model gpt-5".to_owned(),
+        });
+    }
+    if has_ollama && !configured.contains_key("ollama") {
+        add(format!(
+            "ollama: runs at {OLLAMA}; connect it: skein provider add ollama --model NAME"
+        ));
+    }
+    for command in COMMANDS.into_iter().filter(|command| is_in_path(environment, command)) {
+        add(format!("{command}: the command is installed, but this version cannot run it yet"));
+    }
+    lines
+}
+
+async fn is_ollama_there() -> bool {
+    timeout(OLLAMA_PATIENCE, TcpStream::connect(OLLAMA)).await.is_ok_and(|found| found.is_ok())
+}
+
+pub(super) fn is_in_path(environment: &Environment, command: &str) -> bool {
+    let path = environment.get("PATH").unwrap_or_default();
+    let is_program = |directory: &str| {
+        let file = Path::new(directory).join(command).metadata();
+        file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    path.split(':').filter(|directory| directory.starts_with('/')).any(is_program)
+}
