@@ -70,7 +70,14 @@ fn a_fresh_home_answers_about_the_repository_it_was_started_in() {
     let place = ask("where is a ship moored?");
     let whole = ask("what is this project?");
 
-    for words in ["Skein is ready at http://127.0.0.1:", "store   ", "agents  local", "openai: ", "3 files, ", "skein ask \""] {
+    for words in [
+        "Skein is ready at http://127.0.0.1:",
+        "store   ",
+        "agents  local",
+        "openai: ",
+        "3 files, ",
+        "skein ask \"",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(place.starts_with("`moor_ship` is defined in `src/berth.rs:7`."), "{place}");
