@@ -21,6 +21,8 @@ use question::{Question, Subject};
 
 /// Instructions that a follow-up may lean on.
 const RECALLED: usize = 3;
+/// A question is not longer than this; the rest is something to look at.
+const MAX_QUESTION_BYTES: usize = 2 * 1024;
 /// Passages that are looked through for those worth quoting.
 const CANDIDATES: u32 = 24;
 
@@ -60,7 +62,7 @@ impl AgentRuntime for Local {
 
 impl Lookup for Local {
     fn recalls(&self, instruction: &str) -> u32 {
-        if question::is_follow_up(instruction) { RECALLED as u32 } else { 0 }
+        if question::is_follow_up(beginning(instruction)) { RECALLED as u32 } else { 0 }
     }
 
     fn look_for(&self, asked: Asked<'_>) -> LookFor {
@@ -68,7 +70,7 @@ impl Lookup for Local {
         match question.subject {
             Subject::Whole => whole::look_for(),
             Subject::Part => LookFor {
-                text: question.search_text(asked.instruction),
+                text: question.search_text(beginning(asked.instruction)),
                 paths: Vec::new(),
                 limit: CANDIDATES,
             },
@@ -85,13 +87,20 @@ impl Lookup for Local {
 }
 
 fn asked_question(asked: Asked<'_>) -> Question {
-    let earlier: Vec<&str> = asked.earlier.iter().map(String::as_str).collect();
-    Question::of(asked.instruction, &earlier)
+    let earlier: Vec<&str> = asked.earlier.iter().map(|text| beginning(text)).collect();
+    Question::of(beginning(asked.instruction), &earlier)
 }
 
 fn question_of(prompt: &Prompt) -> Question {
-    let history: Vec<&str> = prompt.history.iter().map(|past| past.instruction.as_str()).collect();
-    Question::of(&prompt.instruction, &history[history.len().saturating_sub(RECALLED)..])
+    let history: Vec<&str> =
+        prompt.history.iter().map(|past| beginning(&past.instruction)).collect();
+    let earlier = &history[history.len().saturating_sub(RECALLED)..];
+    Question::of(beginning(&prompt.instruction), earlier)
+}
+
+/// What is read of an instruction: one that pastes a whole log is asked about in its first words.
+fn beginning(instruction: &str) -> &str {
+    &instruction[..instruction.floor_char_boundary(MAX_QUESTION_BYTES)]
 }
 
 #[cfg(test)]
