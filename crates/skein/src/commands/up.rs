@@ -54,11 +54,11 @@ pub(super) async fn welcome(context: &Context, config: &Config, url: &str) {
     match indexed {
         Ok(summary) => {
             output::note(&format!("index   {summary}"));
-            let question = format!("cd {root}\n  skein ask \"{QUESTION}\"");
+            let question = format!("cd {}\n  skein ask \"{QUESTION}\"", shell_word(&root));
             output::note(&format!("\nTry this in another terminal:\n\n  {question}\n{}", end(url)));
         }
         Err(failure) => {
-            output::note(&format!("index   {root} is not indexed:"));
+            output::note(&format!("index   {} is not indexed:", output::printable(&root)));
             output::failure(&failure);
             output::note(&end(url));
         }
@@ -123,6 +123,13 @@ fn agents(config: &Config, environment: &Environment, has_ollama: bool) -> Vec<S
         add(format!("{command}: the command is installed, but this version cannot run it yet"));
     }
     lines
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
+    let shown = output::printable(path);
+    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
 async fn is_ollama_there() -> bool {

@@ -4,7 +4,10 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use serde_json::Value;
 
-use crate::common::{Ran, TestHome, TestServer};
+use crate::{
+    common::{Ran, TestHome, TestServer},
+    desk::WorkTree,
+};
 
 fn states(report: &Value) -> Vec<(String, String)> {
     let text = |check: &Value, field: &str| check[field].as_str().unwrap().to_owned();
@@ -70,4 +73,39 @@ fn settings_for_later_versions_are_named_and_wrong_ones_are_broken() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("agent \"gemini\""), "{}", ran.stdout);
     assert!(ran.stdout.contains("this version has: echo"), "{}", ran.stdout);
+}
+
+#[test]
+fn missing_pieces_of_retrieval_are_named_with_what_to_do() {
+    let home = TestHome::with_config("[providers.openai]\n[workspace]\nroot = '/nowhere/at/all'\n");
+    let tree = WorkTree::new();
+    let root = tree.path().canonicalize().unwrap();
+    let added = home.run(&["index", "add", root.to_str().unwrap()]);
+    drop(tree);
+
+    let ran = home.run(&["doctor"]);
+
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert_eq!(ran.code, Some(0), "nothing of this is broken: {}", ran.stdout);
+    for line in [
+        "warn\tprovider\topenai: OPENAI_API_KEY is not set here\texport OPENAI_API_KEY".to_owned(),
+        "warn\tworkspace\t/nowhere/at/all is not a directory\t".to_owned(),
+        format!("warn\ttrusted\t{} is no Git work tree any more\tremove the line", root.display()),
+        format!("ok\tindex\t{}", home.file("index.db").display()),
+    ] {
+        assert!(ran.stdout.contains(&line), "{line}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_damaged_index_is_broken_and_can_be_made_again() {
+    let home = TestHome::new();
+    home.run(&["session", "list"]);
+    fs::write(home.file("index.db"), "this is no index at all").unwrap();
+
+    let ran = home.run(&["doctor"]);
+
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stdout.contains("broken\tindex\t"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("remove the file, and run skein index update"), "{}", ran.stdout);
 }
