@@ -114,12 +114,13 @@ fn keep_best(best: &mut Vec<(usize, f32)>, count: usize) {
 
 /// Written so that the compiler makes vector instructions of it.
 fn dot(a: &[i8], b: &[i8]) -> i32 {
-    let (a_parts, a_rest) = a.as_chunks::<16>();
-    let (b_parts, b_rest) = b.as_chunks::<16>();
-    let mut sums = [0_i32; 16];
+    const LANES: usize = 16;
+    let (a_parts, a_rest) = a.as_chunks::<LANES>();
+    let (b_parts, b_rest) = b.as_chunks::<LANES>();
+    let mut sums = [0_i32; LANES];
     for (a, b) in a_parts.iter().zip(b_parts) {
-        for (sum, (x, y)) in sums.iter_mut().zip(a.iter().zip(b)) {
-            *sum += i32::from(i16::from(*x) * i16::from(*y));
+        for lane in 0..LANES {
+            sums[lane] += i32::from(i16::from(a[lane]) * i16::from(b[lane]));
         }
     }
     let rest: i32 = a_rest.iter().zip(b_rest).map(|(x, y)| i32::from(*x) * i32::from(*y)).sum();

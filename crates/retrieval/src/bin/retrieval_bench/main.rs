@@ -3,6 +3,7 @@
 //! ```text
 //! retrieval-bench index ROOT INDEX            one run over a work tree
 //! retrieval-bench speed ROOT [CHUNKS]         indexing, updating and searching a work tree
+//! retrieval-bench search INDEX                searching an index that is there
 //! retrieval-bench quality DATA SOURCES        how often the right file is among the first three
 //! ```
 
@@ -37,8 +38,9 @@ async fn main() -> ExitCode {
             Ok(chunks) => speed::run(Path::new(root), chunks).await,
             Err(error) => Err(Box::from(error)),
         },
+        ["search", index] => speed::search(Path::new(index)).await,
         ["quality", data, sources] => quality::run(Path::new(data), Path::new(sources)).await,
-        _ => Err(Box::from("usage: retrieval-bench index|speed|quality …")),
+        _ => Err(Box::from("usage: retrieval-bench index|speed|search|quality …")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -97,6 +97,15 @@ pub(crate) async fn run(root: &Path, chunks: u64) -> Outcome<()> {
     Ok(std::fs::remove_dir_all(home)?)
 }
 
+/// Prints figures of an index that `index` made.
+pub(crate) async fn search(index: &Path) -> Outcome<()> {
+    let words = EmbeddedIndex::open(index)?;
+    let status = words.index_status(&scope(), repo()).await?.ok_or("the index is empty")?;
+    searches(&words, "words", status.chunks).await?;
+    drop(words);
+    searches(&hybrid::index(index).await?, "words and meaning", status.chunks).await
+}
+
 /// Reading, parsing, chunking and tokenising on one thread, without the database.
 fn parsing(root: &Path) -> Outcome<()> {
     let mut files = Vec::new();
