@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -18,7 +18,8 @@ use tokio::{
 /// It ends when this is dropped.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    cut: broadcast::Sender<()>,
+    /// Of the connections since the last cut.
+    cut: Arc<Mutex<broadcast::Sender<()>>>,
     is_deaf: Arc<AtomicBool>,
     accepted: Arc<AtomicUsize>,
     _accepting: JoinSet<()>,
@@ -28,11 +29,11 @@ impl Proxy {
     pub(crate) async fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let cut = broadcast::Sender::new(1);
+        let cut = Arc::new(Mutex::new(broadcast::Sender::new(1)));
         let is_deaf = Arc::new(AtomicBool::new(false));
         let accepted = Arc::new(AtomicUsize::new(0));
         let mut accepting = JoinSet::new();
-        let state = (cut.clone(), Arc::clone(&is_deaf), Arc::clone(&accepted));
+        let state = (Arc::clone(&cut), Arc::clone(&is_deaf), Arc::clone(&accepted));
         accepting.spawn(accept(listener, server.to_owned(), state));
         Self { address, cut, is_deaf, accepted, _accepting: accepting }
     }
@@ -54,22 +55,28 @@ impl Proxy {
     /// Breaks every connection that is open now. New ones are let through.
     pub(crate) async fn cut(&self) {
         self.is_deaf.store(false, Ordering::SeqCst);
-        self.cut.send(()).unwrap();
-        self.cut.closed().await;
+        // Those that come back at once belong to the next cut, and are not waited for.
+        let cut = std::mem::replace(&mut *self.cut.lock().unwrap(), broadcast::Sender::new(1));
+        cut.send(()).unwrap();
+        cut.closed().await;
     }
 }
 
 async fn accept(
     listener: TcpListener,
     server: String,
-    (cut, is_deaf, accepted): (broadcast::Sender<()>, Arc<AtomicBool>, Arc<AtomicUsize>),
+    (cut, is_deaf, accepted): (
+        Arc<Mutex<broadcast::Sender<()>>>,
+        Arc<AtomicBool>,
+        Arc<AtomicUsize>,
+    ),
 ) {
     let mut connections = JoinSet::new();
     loop {
         let (mut near, _) = listener.accept().await.unwrap();
         accepted.fetch_add(1, Ordering::SeqCst);
         let mut far = TcpStream::connect(&server).await.unwrap();
-        let mut cut = cut.subscribe();
+        let mut cut = cut.lock().unwrap().subscribe();
         let is_deaf = is_deaf.load(Ordering::SeqCst);
         connections.spawn(async move {
             let copying = async {
