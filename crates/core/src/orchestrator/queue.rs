@@ -62,16 +62,10 @@ impl Orchestrator {
         if self.running.check_open().is_err() || self.running.is_held(session) {
             return Ok(());
         }
-        self.running.unmark_queue(session);
-        let pending = match self.platform.store.list_pending_turns(scope, session).await {
-            Ok(pending) => pending,
-            Err(error) => {
-                self.running.mark_queue(session);
-                return Err(error.into());
-            }
-        };
-        if pending.iter().any(Turn::is_queued) {
-            self.running.mark_queue(session);
+        let mark = self.running.mark_queue(session);
+        let pending = self.platform.store.list_pending_turns(scope, session).await?;
+        if !pending.iter().any(Turn::is_queued) {
+            self.running.unmark_queue(session, mark);
         }
         let Some(turn) = pending.into_iter().next().filter(Turn::is_queued) else {
             return Ok(());

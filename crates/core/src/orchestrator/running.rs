@@ -1,7 +1,7 @@
 //! Which turns run in this process, who waits for them, and how they are told to stop.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -30,7 +30,8 @@ pub(super) struct Running {
     waiting: Mutex<HashMap<TurnId, oneshot::Sender<Outcome>>>,
     held: Arc<Held>,
     /// Sessions in which a turn may wait; all others need not be looked at when a turn ends.
-    queues: Mutex<HashSet<SessionId>>,
+    /// The number grows with every mark.
+    queues: Mutex<HashMap<SessionId, u64>>,
     closed: AtomicBool,
 }
 
@@ -161,18 +162,24 @@ impl Running {
         }
     }
 
-    /// Called before a turn is queued, and whenever one was seen waiting.
-    pub(super) fn mark_queue(&self, session: SessionId) {
-        lock(&self.queues).insert(session);
+    /// Called before a turn is queued and before a queue is looked at, so that a turn which ends meanwhile looks too.
+    pub(super) fn mark_queue(&self, session: SessionId) -> u64 {
+        let mut queues = lock(&self.queues);
+        let mark = queues.entry(session).or_default();
+        *mark += 1;
+        *mark
     }
 
-    /// Called before the queue is looked at: whoever queues a turn after that marks it again, or looks after us.
-    pub(super) fn unmark_queue(&self, session: SessionId) {
-        lock(&self.queues).remove(&session);
+    /// Nothing was waiting after this mark; if somebody has marked it since, something may.
+    pub(super) fn unmark_queue(&self, session: SessionId, mark: u64) {
+        let mut queues = lock(&self.queues);
+        if queues.get(&session) == Some(&mark) {
+            queues.remove(&session);
+        }
     }
 
     pub(super) fn may_have_queue(&self, session: SessionId) -> bool {
-        lock(&self.queues).contains(&session)
+        lock(&self.queues).contains_key(&session)
     }
 
     pub(super) fn hold(&self, session: SessionId) -> QueueHold {

@@ -30,7 +30,7 @@ async fn a_change_set_goes_on_over_another_connection_when_its_own_is_ended() {
         administrator
             .execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-                 WHERE datname = current_database() AND pid <> pg_backend_pid()",
+                 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()",
                 &[],
             )
             .await
