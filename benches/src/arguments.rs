@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Serve as the limit program, until the process is ended.
     Limit(LimitArguments),
+    /// Serve as a provider of the Responses API, until the process is ended.
+    Provider(ProviderArguments),
 }
 
 #[derive(Debug, Args)]
@@ -30,6 +32,16 @@ pub(crate) struct LimitArguments {
     /// How many chunks a streamed turn has.
     #[arg(long)]
     pub(crate) chunks: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProviderArguments {
+    /// Every answer has so many bytes; without it, it repeats the instruction.
+    #[arg(long)]
+    pub(crate) answer_bytes: Option<usize>,
+    /// Waits so long before each event.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) pause_ms: u64,
 }
 
 /// One thing to measure.
@@ -53,6 +65,8 @@ pub(crate) enum Workload {
     Lists,
     /// What it costs to know who is calling.
     Auth,
+    /// What goes to a model, how soon its first words come back, and what a long answer costs.
+    Context,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -99,6 +113,12 @@ pub(crate) struct RunArguments {
     /// Sessions of the lists.
     #[arg(long, env = "SKEIN_BENCH_LISTED", default_value_t = 1_000_000)]
     pub(crate) listed: usize,
+    /// Turns that run at once when the time to the first text is measured.
+    #[arg(long, env = "SKEIN_BENCH_CONTEXT_SESSIONS", default_value_t = 32)]
+    pub(crate) context_sessions: usize,
+    /// Turns of each of these sessions.
+    #[arg(long, env = "SKEIN_BENCH_CONTEXT_TURNS", default_value_t = 30)]
+    pub(crate) context_turns: usize,
     /// A single measurement stops after this, with what it has.
     #[arg(long, env = "SKEIN_BENCH_CAP_SECONDS", default_value_t = 60)]
     pub(crate) cap_seconds: u64,

@@ -1,6 +1,6 @@
 //! A keep-alive HTTP/1.1 client on a bare socket, so that the client costs little of what is measured.
 
-use std::{io::Write as _, net::SocketAddr};
+use std::{io::Write as _, net::SocketAddr, time::Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::{Buf as _, BytesMut};
@@ -78,6 +78,36 @@ impl Connection {
         ensure!(status == 200, "GET {path}: status {status}");
         ensure!(matches!(framing, Framing::Chunked), "GET {path}: the stream is not chunked");
         Ok((self.stream, self.received))
+    }
+
+    /// Asks for a stream of events, tells when the first one of this kind came, and reads on to the end.
+    pub(crate) async fn post_until(
+        &mut self,
+        path: &str,
+        body: &[u8],
+        wanted: &[u8],
+    ) -> anyhow::Result<(Instant, &[u8])> {
+        self.send("POST", path, body, "text/event-stream").await?;
+        let (status, framing) = self.read_head().await?;
+        ensure!(status == 200, "POST {path}: status {status}");
+        ensure!(matches!(framing, Framing::Chunked), "POST {path}: the stream is not chunked");
+        self.body.clear();
+        let (mut decoder, mut found, mut searched) = (ChunkedDecoder::default(), None, 0_usize);
+        loop {
+            let body = &mut self.body;
+            decoder.decode(&self.received, |data| body.extend_from_slice(data))?;
+            self.received.clear();
+            if found.is_none() && memmem::find(&self.body[searched..], wanted).is_some() {
+                found = Some(Instant::now());
+            }
+            searched = self.body.len().saturating_sub(wanted.len());
+            if decoder.is_done() {
+                let shown = || String::from_utf8_lossy(&self.body).into_owned();
+                let found = found.with_context(|| format!("POST {path}: {}", shown()))?;
+                return Ok((found, &self.body));
+            }
+            self.read_more().await?;
+        }
     }
 
     async fn exchange(&mut self, method: &str, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {

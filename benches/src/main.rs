@@ -7,6 +7,7 @@
 mod arguments;
 mod authentication;
 mod client;
+mod context;
 mod large;
 mod limit;
 mod lists;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run(arguments),
         Command::Limit(arguments) => limit::serve(&arguments),
+        Command::Provider(arguments) => context::serve(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,6 +82,9 @@ async fn measure(arguments: &RunArguments) -> anyhow::Result<()> {
     }
     if arguments.wants(Workload::Auth) {
         authentication::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Context) {
+        context::measure(arguments, &mut report).await?;
     }
     println!("{}", report.to_markdown());
     Ok(())

@@ -53,13 +53,25 @@ impl Cpu {
 
 /// Resident memory of a process in megabytes.
 pub(crate) fn rss_megabytes(pid: u32) -> anyhow::Result<f64> {
+    status_megabytes(pid, "VmRSS:")
+}
+
+/// The most that was resident since [`forget_peak`].
+pub(crate) fn peak_megabytes(pid: u32) -> anyhow::Result<f64> {
+    status_megabytes(pid, "VmHWM:")
+}
+
+/// From here on the peak is what is resident now.
+pub(crate) fn forget_peak(pid: u32) -> anyhow::Result<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").context("the peak cannot be reset")
+}
+
+fn status_megabytes(pid: u32, field: &'static str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let kilobytes = status
         .lines()
-        .find_map(|line| {
-            line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<f64>().ok()
-        })
-        .context("no VmRSS")?;
+        .find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse::<f64>().ok())
+        .with_context(|| format!("no {field}"))?;
     Ok(kilobytes * 1024.0 / 1e6)
 }
 
