@@ -9,7 +9,7 @@ use crate::{
     ports::AgentRuntime,
 };
 
-/// A configured agent, ready to run.
+/// An agent context with what runs it: a configured agent, or one that refines it.
 #[derive(Clone)]
 pub struct Agent {
     pub context: AgentContext,
@@ -17,26 +17,6 @@ pub struct Agent {
     pub model: Option<String>,
     /// Where its passages are looked for, when not everywhere.
     pub collection: Option<String>,
-}
-
-/// An agent context with what runs it.
-#[derive(Clone)]
-pub struct Resolved {
-    pub context: AgentContext,
-    pub runtime: Arc<dyn AgentRuntime>,
-    pub model: Option<String>,
-    pub collection: Option<String>,
-}
-
-impl Resolved {
-    fn configured(agent: &Agent) -> Self {
-        Self {
-            context: agent.context.clone(),
-            runtime: Arc::clone(&agent.runtime),
-            model: agent.model.clone(),
-            collection: agent.collection.clone(),
-        }
-    }
 }
 
 /// Every configured agent.
@@ -76,14 +56,14 @@ impl Agents {
         platform: &Platform,
         scope: &Scope,
         choice: &AgentChoice,
-    ) -> Result<Resolved, Error> {
+    ) -> Result<Agent, Error> {
         let configured = match choice {
             AgentChoice::Default => self.by_id.get(&self.default),
             AgentChoice::Named(name) => self.named(name),
             AgentChoice::Context(id) => self.by_id.get(id),
         };
         if let Some(agent) = configured {
-            return Ok(Resolved::configured(agent));
+            return Ok(agent.clone());
         }
         let unknown = |field, value| Error::UnknownReference { field, value };
         let AgentChoice::Context(id) = choice else {
@@ -103,9 +83,9 @@ impl Agents {
         platform: &Platform,
         scope: &Scope,
         binding: &Binding,
-    ) -> Result<Option<Resolved>, Error> {
+    ) -> Result<Option<Agent>, Error> {
         if let Some(agent) = self.by_id.get(&binding.agent_context) {
-            return Ok(Some(Resolved::configured(agent)));
+            return Ok(Some(agent.clone()));
         }
         let version = Some(binding.agent_context_version);
         let stored =
@@ -114,10 +94,10 @@ impl Agents {
     }
 
     /// A context made over the API runs on a configured agent, with some of its settings replaced.
-    fn refine(&self, version: AgentContextVersion) -> Option<Resolved> {
+    fn refine(&self, version: AgentContextVersion) -> Option<Agent> {
         let spec = version.spec?;
         let agent = self.named(&spec.agent)?;
-        Some(Resolved {
+        Some(Agent {
             context: version.context,
             runtime: Arc::clone(&agent.runtime),
             model: spec.model.or_else(|| agent.model.clone()),

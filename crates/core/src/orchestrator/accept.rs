@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Error,
-    agents::Resolved,
+    agents::Agent,
     history::TurnContext,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
@@ -59,7 +59,7 @@ struct Beginning {
     session: SessionId,
     planned: Planned,
     files: Vec<GivenFile>,
-    agent: Option<Resolved>,
+    agent: Option<Agent>,
     changes: ChangeSet,
 }
 
@@ -177,7 +177,7 @@ impl Orchestrator {
     async fn plan_or_set_aside(
         &self,
         scope: &Scope,
-        (session, agent): (&Session, Option<&Resolved>),
+        (session, agent): (&Session, Option<&Agent>),
         turn: Turn,
         command: &ExecuteCommand,
     ) -> Result<Planned, Error> {

@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Orchestrator, run::Job, transcript::Transcript};
+use super::{Orchestrator, run::Job, texts, transcript::Transcript};
 use crate::{
     Error,
-    model::{ChainItemKind, FileBundle, PayloadId, Scope, SentTexts, Sha256Hash},
+    model::{ChainItemKind, FileBundle, PayloadId, Scope, Sha256Hash},
     policy::file_bundle::{self, Base, Proposal},
     ports::StoreError,
 };
@@ -74,8 +74,7 @@ impl Orchestrator {
         let bodies = store.payload_bodies(&job.scope, &ids).await?;
         for item in shown.into_iter().filter(|item| item.kind == ChainItemKind::File) {
             let body = bodies.iter().find(|(id, _)| *id == item.texts);
-            let texts: SentTexts =
-                body.and_then(|(_, body)| serde_json::from_slice(body).ok()).unwrap_or_default();
+            let texts = body.map(|(_, body)| texts::decode(body)).transpose()?.unwrap_or_default();
             let file = texts.files.into_iter().find(|file| file.path == item.item);
             let content = file.map(|file| Arc::from(file.content));
             bases.insert(item.item, Base { sha256: item.sha256, content });

@@ -16,6 +16,7 @@ mod retrieving;
 mod run;
 mod running;
 mod take_up;
+mod texts;
 mod transcript;
 
 use std::sync::{

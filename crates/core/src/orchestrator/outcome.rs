@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error,
-    agents::Resolved,
+    agents::Agent,
     history,
     model::{
         Answer, ChainItem, EventBody, Failure, FailureCode, FileBundle, LiveChain,
@@ -110,7 +110,7 @@ impl Outcome {
     pub(super) fn with_chain(
         mut self,
         platform: &Platform,
-        agent: Option<&Resolved>,
+        agent: Option<&Agent>,
         prompt: &Prompt,
     ) -> Self {
         let need = agent.map_or(ContextNeed::Nothing, |agent| agent.runtime.context());

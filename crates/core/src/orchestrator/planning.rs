@@ -7,10 +7,11 @@ use bytes::Bytes;
 use super::{
     Orchestrator,
     rehydrate::{Fresh, Rebuilt},
+    texts,
 };
 use crate::{
     Error,
-    agents::Resolved,
+    agents::Agent,
     model::{
         ChainDecision, ChainItemKind, ChainPlan, ChainReason, ChunkFate, ChunkText, ContextPlanned,
         ConversationSpec, EventBody, FileFate, FileText, PayloadId, Scope, SendPlan, SentTexts,
@@ -28,7 +29,7 @@ use crate::{
 /// A turn that is about to be dispatched, with what planning needs to know of it.
 pub(super) struct Unplanned<'a> {
     pub(super) session: &'a Session,
-    pub(super) agent: &'a Resolved,
+    pub(super) agent: &'a Agent,
     pub(super) turn: Turn,
     pub(super) instruction: Arc<str>,
     pub(super) files: &'a [GivenFile],
@@ -146,7 +147,7 @@ impl Orchestrator {
         let texts_id = PayloadId::from_uuid(self.platform.new_id());
         let has_texts = !(texts.files.is_empty() && texts.chunks.is_empty());
         if has_texts {
-            drafts.push(Draft::json(texts_id, turn.log, encode(&texts)?));
+            drafts.push(Draft::json(texts_id, turn.log, texts::encode(&texts)?));
         }
         if let Some(body) = &body {
             let id = PayloadId::from_uuid(self.platform.new_id());
@@ -193,7 +194,7 @@ impl Planned {
 }
 
 /// Request, then conversation context, then agent context, then the agent's own configuration.
-fn settle_model(turn: &mut Turn, spec: Option<&ConversationSpec>, agent: &Resolved) {
+fn settle_model(turn: &mut Turn, spec: Option<&ConversationSpec>, agent: &Agent) {
     let request = &mut turn.request;
     let named = request.model.take().or_else(|| spec.and_then(|spec| spec.model.clone()));
     request.model = named.or_else(|| agent.model.clone());
@@ -309,13 +310,6 @@ fn warning_for(reason: ChainReason) -> Option<String> {
         | ChainReason::ModelChanged
         | ChainReason::ProviderKeepsNothing => None,
     }
-}
-
-pub(super) fn encode(texts: &SentTexts) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(texts).map_err(|error| {
-        let reason = error.to_string();
-        crate::ports::StoreError::Corrupt { entity: "texts", reason }.into()
-    })
 }
 
 /// When a chain that grows now can no longer be relied on.

@@ -10,10 +10,11 @@ use super::{
     outcome,
     planning::{Planned, Unplanned},
     run::{FIRST_RETRY, Job, LAST_RETRY},
+    texts,
 };
 use crate::{
     Error,
-    agents::Resolved,
+    agents::Agent,
     model::{FileFate, FileText, PayloadId, Scope, SentTexts, Session, SessionId, Turn, TurnFile},
     payloads::Draft,
     platform::RACE_ATTEMPTS,
@@ -162,7 +163,7 @@ impl Orchestrator {
     pub(super) fn set_aside(
         &self,
         mut turn: Turn,
-        agent: Option<&Resolved>,
+        agent: Option<&Agent>,
         given: &[GivenFile],
     ) -> Result<(Turn, Vec<Draft>), Error> {
         let need = agent.map_or(ContextNeed::Nothing, |agent| agent.runtime.context());
@@ -184,7 +185,7 @@ impl Orchestrator {
         }
         let id = PayloadId::from_uuid(self.platform.new_id());
         turn.request.inputs = Some(id);
-        let draft = Draft::json(id, turn.log, super::planning::encode(&texts)?);
+        let draft = Draft::json(id, turn.log, texts::encode(&texts)?);
         Ok((turn, vec![draft]))
     }
 
@@ -193,9 +194,7 @@ impl Orchestrator {
         let mut contents: HashMap<String, String> = HashMap::new();
         if let Some(inputs) = turn.request.inputs {
             let body = self.platform.store.payload_body(scope, inputs).await?;
-            let texts: SentTexts = serde_json::from_slice(&body).map_err(|error| {
-                StoreError::Corrupt { entity: "inputs", reason: error.to_string() }
-            })?;
+            let texts = texts::decode(&body)?;
             contents.extend(texts.files.into_iter().map(|file| (file.path, file.content)));
         }
         let given = |file: &TurnFile| {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::Orchestrator;
+use super::{Orchestrator, texts};
 use crate::{
     Error,
     model::{
@@ -16,7 +16,7 @@ use crate::{
         rehydration::HistoryBudget,
         tokens::{estimate, volume},
     },
-    ports::{Passage, PastTurn, StoreError, TurnPage},
+    ports::{Passage, PastTurn, TurnPage},
 };
 
 /// Things that were shown before: more than this is never looked through.
@@ -97,7 +97,10 @@ impl Orchestrator {
         let ids: Vec<PayloadId> =
             chosen.iter().map(|item| item.texts).filter(|id| seen.insert(*id)).collect();
         let bodies = self.platform.store.payload_bodies(scope, &ids).await?;
-        let texts = decode_all(bodies)?;
+        let texts = bodies
+            .into_iter()
+            .map(|(id, body)| Ok((id, texts::decode(&body)?)))
+            .collect::<Result<HashMap<_, _>, Error>>()?;
         for item in chosen {
             if let Some(text) = texts.get(&item.texts).and_then(|texts| find(texts, &item)) {
                 match text {
@@ -246,14 +249,4 @@ fn tell(
     };
     let listed = ManifestTurn { turn_id: turn.id, sequence_number: turn.number, form };
     Some((listed, past))
-}
-
-fn decode_all(bodies: Vec<(PayloadId, Bytes)>) -> Result<HashMap<PayloadId, SentTexts>, Error> {
-    let decode = |(id, body): (PayloadId, Bytes)| match serde_json::from_slice(&body) {
-        Ok(texts) => Ok((id, texts)),
-        Err(error) => {
-            Err(StoreError::Corrupt { entity: "texts", reason: error.to_string() }.into())
-        }
-    };
-    bodies.into_iter().map(decode).collect()
 }

@@ -7,7 +7,7 @@ use tracing::warn;
 use super::Orchestrator;
 use crate::{
     Error,
-    agents::Resolved,
+    agents::Agent,
     model::{RepoId, Scope, Session, SessionId, Turn, TurnState},
     ports::{Asked, Chunk, RetrievalQuery, RetrieveError, TurnPage},
 };
@@ -20,7 +20,7 @@ impl Orchestrator {
     pub(super) async fn retrieve(
         &self,
         scope: &Scope,
-        (session, agent): (&Session, &Resolved),
+        (session, agent): (&Session, &Agent),
         turn: &mut Turn,
         instruction: &str,
     ) -> Result<Vec<Chunk>, Error> {

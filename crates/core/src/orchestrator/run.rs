@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error,
-    agents::Resolved,
+    agents::Agent,
     model::{FailureCode, Scope, SessionId, Turn, TurnId},
     payloads,
     policy::{chain::ProviderSays, delta::GivenFile},
@@ -51,7 +51,7 @@ pub(super) struct Job {
     /// What the request brought along, for a prompt that has to be put together again.
     pub(super) files: Vec<GivenFile>,
     /// None when the session's agent is no longer configured.
-    pub(super) agent: Option<Resolved>,
+    pub(super) agent: Option<Agent>,
     pub(super) control: Arc<Control>,
     /// What was durable of the turn when its run began: more than nothing only after a crash.
     pub(super) before: Before,
@@ -62,7 +62,7 @@ impl Job {
     pub(super) fn new(
         scope: Scope,
         (session, planned): (SessionId, Planned),
-        (agent, control): (Option<Resolved>, Arc<Control>),
+        (agent, control): (Option<Agent>, Arc<Control>),
     ) -> Self {
         let Planned { turn, prompt, body, .. } = planned;
         Self {

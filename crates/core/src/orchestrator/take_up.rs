@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tracing::{error, info};
 
-use super::{Orchestrator, planning::Planned, run::Job, transcript::Before};
+use super::{Orchestrator, planning::Planned, run::Job, texts, transcript::Before};
 use crate::{
     Error, history,
-    model::{MessageContent, Role, Scope, SentTexts, Turn},
+    model::{MessageContent, Role, Scope, Turn},
     ports::{MessagePage, MessageRange, PendingTurn, Prompt},
 };
 
@@ -98,8 +98,7 @@ impl Orchestrator {
         let mut prompt = Arc::unwrap_or_clone(planned.prompt);
         if let Some(texts) = turn.plan.as_ref().and_then(|plan| plan.texts) {
             let body = self.platform.store.payload_body(scope, texts).await?;
-            let texts: SentTexts = serde_json::from_slice(&body).unwrap_or_default();
-            prompt.files = texts.files;
+            prompt.files = texts::decode(&body)?.files;
         }
         Ok(prompt)
     }

@@ -31,7 +31,8 @@ pub(super) struct Transcript {
     ready: Ready,
     /// The texts of the messages that are closed.
     said: Vec<String>,
-    raw: RawResponse,
+    /// None once it was handed out whole.
+    raw: Option<RawResponse>,
     response: ResponseMark,
     pub(super) first_text_at: Option<Timestamp>,
     /// The arguments of `propose_files` calls.
@@ -100,7 +101,7 @@ impl Transcript {
         let is_id_written = id.is_some();
         let open = before.open.map(|(id, text)| OpenText { id, written: text.len(), text });
         Self {
-            raw: RawResponse::new(PayloadId::from_uuid(platform.new_id())),
+            raw: Some(RawResponse::new(PayloadId::from_uuid(platform.new_id()))),
             platform,
             turn,
             coalescing,
@@ -142,7 +143,10 @@ impl Transcript {
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
             AgentUpdate::Response(id) => self.response.id = Some(id),
             AgentUpdate::Position(position) => self.response.position = Some(position),
-            AgentUpdate::Raw(bytes) => self.ready.raw_parts.extend(self.raw.add(&bytes)),
+            AgentUpdate::Raw(bytes) => {
+                let full = self.raw.as_mut().map(|raw| raw.add(&bytes));
+                self.ready.raw_parts.extend(full.into_iter().flatten());
+            }
             AgentUpdate::Proposal(arguments) => self.proposals.push(arguments),
             AgentUpdate::OpenCall(id) => self.open_calls.push(id),
             AgentUpdate::Finished(_) => {}
@@ -186,8 +190,7 @@ impl Transcript {
 
     /// The raw response, and what of it has not been handed out. `None` when there was none.
     pub(super) fn finish_raw(&mut self) -> Option<(NewRaw, Vec<RawPart>)> {
-        std::mem::replace(&mut self.raw, RawResponse::new(PayloadId::from_uuid(uuid::Uuid::nil())))
-            .finish()
+        self.raw.take()?.finish()
     }
 
     /// Hands out everything that waits.
