@@ -23,7 +23,7 @@ pub(crate) const BOTH: [Walls; 2] = [Walls::Bubblewrap, Walls::Bare];
 /// Everything that one agent needs, and places around it that are none of its business.
 pub(crate) struct Desk {
     pub(crate) base: PathBuf,
-    _directory: TempDir,
+    _directory: Option<TempDir>,
 }
 
 impl Desk {
@@ -31,7 +31,12 @@ impl Desk {
         let directory = TempDir::with_prefix("skein-cage-").unwrap();
         let base = directory.path().canonicalize().unwrap();
         fs::create_dir_all(base.join("repos/web")).unwrap();
-        Self { base, _directory: directory }
+        Self { base, _directory: Some(directory) }
+    }
+
+    /// One that somebody else made and removes.
+    pub(crate) fn at(base: PathBuf) -> Self {
+        Self { base, _directory: None }
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
@@ -77,7 +82,8 @@ pub(crate) fn hostile_agent() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let skein = Path::new(env!("CARGO_BIN_EXE_skein"));
-        let (profile, target) = (skein.parent().unwrap(), skein.parent().unwrap().parent().unwrap());
+        let (profile, target) =
+            (skein.parent().unwrap(), skein.parent().unwrap().parent().unwrap());
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--package", "skein-testkit", "--bin", "hostile-agent"]);
         cargo.arg("--target-dir").arg(target);
@@ -95,10 +101,8 @@ pub(crate) async fn outcome(caged: Caged) -> (String, String, Exit) {
     let Caged { stdin, mut stdout, mut stderr, cage, .. } = caged;
     drop(stdin);
     let (mut said, mut complained) = (String::new(), String::new());
-    let (out, err) = tokio::join!(
-        stdout.read_to_string(&mut said),
-        stderr.read_to_string(&mut complained)
-    );
+    let (out, err) =
+        tokio::join!(stdout.read_to_string(&mut said), stderr.read_to_string(&mut complained));
     out.unwrap();
     err.unwrap();
     (said, complained, cage.exited().await)

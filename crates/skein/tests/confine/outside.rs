@@ -39,8 +39,8 @@ impl Outside {
         let base = desk.base.clone();
         let marker = base.file_name().unwrap().to_str().unwrap().to_owned();
         plant_files(&base);
-        let shared =
-            ["/tmp", "/dev/shm"].map(|place| Path::new(place).join(format!("skein-probe-{marker}")));
+        let shared = ["/tmp", "/dev/shm"]
+            .map(|place| Path::new(place).join(format!("skein-probe-{marker}")));
         shared.iter().for_each(|path| write(path, SECRET));
         let inherited = File::open(base.join("outside/secret")).unwrap();
         rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();

@@ -38,9 +38,8 @@ pub(super) const PROBES: &[Probe] = &[
     ("device_in_workspace", |_| special(Path::new("device"), FileType::CharacterDevice)),
     ("block_devices", |_| {
         let devices = fs::read_dir("/dev")?.flatten();
-        let mut blocks = devices.filter(|device| {
-            device.file_type().is_ok_and(|kind| kind.is_block_device())
-        });
+        let mut blocks =
+            devices.filter(|device| device.file_type().is_ok_and(|kind| kind.is_block_device()));
         let opened = blocks.find(|device| File::open(device.path()).is_ok());
         opened.map(|device| device.path().display().to_string()).ok_or_else(|| "none".into())
     }),
@@ -82,10 +81,16 @@ pub(super) const PROBES: &[Probe] = &[
     }),
     ("type_into_terminal", |_| {
         // There is no terminal to type into here, and whoever may try is told so.
-        perl("my $key = 'x'; ioctl(STDIN, 0x5412, $key); die 'refused' if $!{EPERM}; print \"let through: $!\"", &[])
+        perl(
+            "my $key = 'x'; ioctl(STDIN, 0x5412, $key); die 'refused' if $!{EPERM}; print \"let through: $!\"",
+            &[],
+        )
     }),
     ("io_uring", |_| {
-        perl("syscall(425, 1, 0); die $! if $!{EPERM} || $!{ENOSYS}; print \"let through: $!\"", &[])
+        perl(
+            "syscall(425, 1, 0); die $! if $!{EPERM} || $!{ENOSYS}; print \"let through: $!\"",
+            &[],
+        )
     }),
     ("kernel_keys", |_| {
         let call = if cfg!(target_arch = "x86_64") { "250" } else { "219" };
@@ -93,7 +98,8 @@ pub(super) const PROBES: &[Probe] = &[
     }),
     ("kernel_programs", |_| {
         let call = if cfg!(target_arch = "x86_64") { "321" } else { "280" };
-        let script = "syscall($ARGV[0] + 0, 999, 0, 0); die $! if $!{EPERM}; print \"let through: $!\"";
+        let script =
+            "syscall($ARGV[0] + 0, 999, 0, 0); die $! if $!{EPERM}; print \"let through: $!\"";
         perl(script, &[call])
     }),
     ("other_mounts", |t| {

@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sendto
 use crate::{Outcome, Probe, Targets, perl};
 
 /// Whoever listens answers at once.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(2);
 
 pub(super) const PROBES: &[Probe] = &[
     ("unix_socket", |t| hear(t, UnixStream::connect(&t.stream_socket)?)),
@@ -52,9 +52,7 @@ pub(super) const PROBES: &[Probe] = &[
         let script = "socket(my $s, 2, 3, 1) or die $!; print 'opened'";
         perl(script, &[])
     }),
-    ("packet_socket", |_| {
-        perl("socket(my $s, 17, 3, 768) or die $!; print 'opened'", &[])
-    }),
+    ("packet_socket", |_| perl("socket(my $s, 17, 3, 768) or die $!; print 'opened'", &[])),
 ];
 
 fn hear(targets: &Targets, mut stream: UnixStream) -> Outcome {

@@ -11,8 +11,7 @@ use crate::{
 };
 
 /// Attaches without stopping the other process.
-const PTRACE: &str =
-    "my $r = syscall($ARGV[0] + 0, 0x4206, $ARGV[1] + 0, 0, 0); die $! if $r != 0; print 'attached'";
+const PTRACE: &str = "my $r = syscall($ARGV[0] + 0, 0x4206, $ARGV[1] + 0, 0, 0); die $! if $r != 0; print 'attached'";
 
 pub(super) const PROBES: &[Probe] = &[
     ("skein_environ", |t| environ(t.skein_pid)),
@@ -36,9 +35,13 @@ pub(super) const PROBES: &[Probe] = &[
     ("environment_secrets", |_| {
         let secret = std::env::vars_os().find(|(name, _)| {
             let name = name.as_encoded_bytes();
-            name.starts_with(b"SKEIN_") || name.starts_with(b"CARGO") || name.starts_with(b"NEXTEST")
+            name.starts_with(b"SKEIN_")
+                || name.starts_with(b"CARGO")
+                || name.starts_with(b"NEXTEST")
         });
-        secret.map(|(name, _)| name.display().to_string()).ok_or_else(|| "nothing of Skein's".into())
+        secret
+            .map(|(name, _)| name.display().to_string())
+            .ok_or_else(|| "nothing of Skein's".into())
     }),
 ];
 
@@ -77,7 +80,8 @@ fn directory(pid: i32, name: &str) -> Outcome {
 fn take_handle(pid: i32) -> Outcome {
     let pid = Pid::from_raw(pid).ok_or("no process")?;
     let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-    Ok(rustix::process::pidfd_getfd(&process, 0, PidfdGetfdFlags::empty()).map(|_| "took it".into())?)
+    Ok(rustix::process::pidfd_getfd(&process, 0, PidfdGetfdFlags::empty())
+        .map(|_| "took it".into())?)
 }
 
 fn may_signal(pid: i32) -> Outcome {
