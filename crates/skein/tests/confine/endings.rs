@@ -53,7 +53,7 @@ async fn family(desk: &Desk, walls: Walls, act: &[&str]) -> Caged {
     let launch = Launch { command: &command, workspace: &workspace, home: &home, env };
     let mut caged = desk.confinement(walls).spawn(launch).await.unwrap();
     let mut lines = tokio::io::BufReader::new(&mut caged.stdout).lines();
-    while lines.next_line().await.unwrap().expect("the agent ended early") != "ready" {}
+    while lines.next_line().await.unwrap().unwrap() != "ready" {}
     caged
 }
 
