@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use skein_core::{
     agents::{Agent, AgentChoice, Agents},
     feed::Feed,
+    hosting::{Hosting, HostingSettings},
     intake::{self, ExecuteCommand, ExecuteRequest},
     model::{AgentContext, AgentContextId, Scope, SessionId, SystemScope},
     orchestrator::Orchestrator,
@@ -71,7 +72,9 @@ impl Desk {
             context: ContextSettings::default(),
             budgets: Budgets::default(),
         });
-        let orchestrator = Orchestrator::new(platform, agents, TaskTracker::new());
+        let settings = HostingSettings::default();
+        let (hosting, _) = Hosting::new(Arc::clone(&platform), Arc::clone(&agents), settings);
+        let orchestrator = Orchestrator::new(platform, agents, hosting, TaskTracker::new());
         Ok(Self { world, provider, runtime, retriever, orchestrator, _home: home })
     }
 

@@ -76,6 +76,8 @@ impl Serialize for Data<'_> {
             EventBody::ToolStarted(tool)
             | EventBody::ToolUpdated(tool)
             | EventBody::ToolCompleted(tool) => tool.serialize(serializer),
+            EventBody::PermissionRequested(asked) => asked.serialize(serializer),
+            EventBody::PermissionResolved(resolved) => resolved.serialize(serializer),
             EventBody::ContextPlanned(planned) => planned.serialize(serializer),
             EventBody::UsageRecorded(usage) => usage.serialize(serializer),
             EventBody::TurnCompleted(ended) | EventBody::TurnFailed(ended) => {

@@ -11,6 +11,7 @@ mod message;
 mod object;
 mod passages;
 mod people;
+mod permission;
 mod problem;
 mod repo;
 mod session;
@@ -37,6 +38,7 @@ pub use passages::{
     SearchResults,
 };
 pub use people::{CreateOrg, CreateUser, CreatedUser, EditUser, Org, User, UserList};
+pub use permission::{AnswerPermission, Permission, PermissionOption, PermissionToolCall};
 pub use problem::{Health, Problem};
 pub use repo::{CreateRepo, Repo, RepoList};
 pub use session::{Repository, Session, SessionDetail, SessionList, SessionStatus};

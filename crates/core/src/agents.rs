@@ -24,6 +24,8 @@ pub struct Agents {
     by_id: HashMap<AgentContextId, Agent>,
     by_name: HashMap<String, AgentContextId>,
     default: AgentContextId,
+    /// Who works in a repository when a request names one but no agent.
+    for_repositories: Option<AgentContextId>,
 }
 
 /// How a request names an agent.
@@ -42,7 +44,18 @@ impl Agents {
             agents.iter().map(|agent| (agent.context.name.clone(), agent.context.id)).collect();
         let default = *by_name.get(default)?;
         let by_id = agents.into_iter().map(|agent| (agent.context.id, agent)).collect();
-        Some(Self { by_id, by_name, default })
+        Some(Self { by_id, by_name, default, for_repositories: None })
+    }
+
+    /// This agent works in repositories when a request names no agent.
+    pub fn with_repositories_by(self, name: Option<&str>) -> Self {
+        let for_repositories = name.and_then(|name| self.by_name.get(name).copied());
+        Self { for_repositories, ..self }
+    }
+
+    /// Who works in a repository when a request names no agent.
+    pub fn for_repositories(&self) -> Option<&Agent> {
+        self.by_id.get(&self.for_repositories?)
     }
 
     /// A configured agent by its name.

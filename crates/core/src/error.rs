@@ -57,6 +57,13 @@ pub enum Error {
     IdempotencyInProgress { turn: TurnId },
     #[error("{limit} turns are waiting in this session")]
     QueueFull { limit: u32 },
+    /// As many sessions with an agent process work as may.
+    #[error(
+        "{limit} sessions with an agent of their own are active, which is the limit of this server"
+    )]
+    SessionLimit { limit: u32 },
+    #[error("the question has been answered or called off")]
+    PermissionSettled,
     #[error("this server is shutting down")]
     Draining,
     #[error(transparent)]
@@ -81,6 +88,7 @@ impl Error {
                     | Conflict::TurnFinished(_)
                     | Conflict::TurnStarted(_)
                     | Conflict::LimitReached(_)
+                    | Conflict::PermissionSettled(_)
                     | Conflict::IdempotencyKeyUsed
             ))
         )

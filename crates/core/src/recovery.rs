@@ -7,13 +7,14 @@ use tracing::{error, info};
 
 use crate::{
     Error,
-    model::{FailureCode, Scope, SessionId, SystemScope},
+    model::{FailureCode, SERVER_RESTART, Scope, SessionId, SystemScope},
     orchestrator::{
         Orchestrator,
         outcome::{self, Orphan},
     },
     platform::Platform,
     ports::{PendingTurn, StoreError},
+    sessions,
 };
 
 const PAGE: u32 = 500;
@@ -29,6 +30,8 @@ pub struct Recovered {
     pub to_fetch: Vec<PendingTurn>,
     /// Sessions whose queued turns are to be started once the server is ready.
     pub to_start: Vec<(Scope, SessionId)>,
+    /// Sessions whose agent process is gone, and that go on with the next prompt.
+    pub suspended: u64,
 }
 
 /// Ends the turns that a crash cut off and finds those that still wait.
@@ -62,7 +65,11 @@ pub async fn classify(orchestrator: &Arc<Orchestrator>) -> Result<Recovered, Err
             }
         }
     }
-    let Recovered { interrupted, to_fetch, to_start } = &recovered;
+    recovered.suspended = suspend_resident(platform).await?;
+    let Recovered { interrupted, to_fetch, to_start, suspended } = &recovered;
+    if *suspended > 0 {
+        info!(suspended, "agent processes are gone; their sessions wait to be resumed");
+    }
     if *interrupted > 0 || !to_fetch.is_empty() || !to_start.is_empty() {
         info!(
             interrupted,
@@ -86,14 +93,33 @@ pub async fn go_on(orchestrator: &Arc<Orchestrator>, recovered: Recovered) {
         .await;
 }
 
+/// No agent process outlives Skein. Its session knows how to find its agent's own session again.
+async fn suspend_resident(platform: &Arc<Platform>) -> Result<u64, Error> {
+    let (mut after, mut suspended) = (None, 0);
+    loop {
+        let scope = SystemScope::for_purpose("recovery");
+        let page = platform.store.list_resident(scope, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(suspended) };
+        after = Some(last.session);
+        for resident in page {
+            let scope = Scope::on_behalf_of(resident.org, resident.owner);
+            let found = platform.store.find_session(&scope, resident.session).await?;
+            let Some(record) = found else { continue };
+            let changes = sessions::suspension(platform, &record, SERVER_RESTART)?;
+            platform.commit(&scope, changes).await?;
+            suspended += 1;
+        }
+    }
+}
+
 async fn interrupt(platform: &Arc<Platform>, pending: PendingTurn) -> Result<(), Error> {
     let scope = Scope::on_behalf_of(pending.org, pending.created_by);
     let found = platform.store.find_turn(&scope, pending.session, pending.turn).await?;
     let Some(record) = found else { return Ok(()) };
-    let code = FailureCode::Interrupted;
+    let cause = outcome::reason_for(FailureCode::Interrupted);
     let response_id = pending.response.map(|(id, _)| id);
     let orphan = Orphan { turn: record.turn, response_id };
-    match outcome::fail_orphan(platform, &scope, pending.session, orphan, code).await {
+    match outcome::fail_orphan(platform, &scope, pending.session, orphan, cause).await {
         // One damaged session must not keep all the others from being served.
         Err(Error::Store(StoreError::Corrupt { entity, reason })) => {
             error!(turn.id = %pending.turn, entity, reason, "a turn could not be recovered");

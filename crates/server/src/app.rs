@@ -7,8 +7,9 @@ use std::sync::{
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use skein_core::{
-    auditing::Auditing, history::History, indexing::Indexing, orchestrator::Orchestrator,
-    people::People, platform::Platform, registry::Registry, sessions::Sessions,
+    auditing::Auditing, history::History, hosting::Hosting, indexing::Indexing,
+    orchestrator::Orchestrator, people::People, permissions::Permissions, platform::Platform,
+    registry::Registry, sessions::Sessions,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -27,6 +28,8 @@ pub struct App {
     pub registry: Registry,
     pub indexing: Indexing,
     pub auditing: Auditing,
+    pub permissions: Permissions,
+    pub hosting: Arc<Hosting>,
     /// Requests that change something run here to their end, whether or not their caller still waits.
     pub requests: TaskTracker,
     pub lifecycle: Lifecycle,

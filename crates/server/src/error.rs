@@ -12,6 +12,8 @@ use skein_core::{
 
 /// Seconds after which a refused request may be tried again, unless it is known better.
 const RETRY_AFTER: u32 = 1;
+/// What document C asks for when too many agents work.
+const ONE_MINUTE: Duration = Duration::from_secs(60);
 
 macro_rules! codes {
     ($($variant:ident = $text:literal, $status:ident, $title:literal, $retry:ident;)+) => {
@@ -73,6 +75,7 @@ codes! {
     SessionNotActive = "session_not_active", CONFLICT, "The session is not active", Never;
     SessionSuspended = "session_suspended", CONFLICT, "The session is suspended", Never;
     SessionNotSuspended = "session_not_suspended", CONFLICT, "The session is not suspended", Never;
+    PermissionSettled = "permission_settled", CONFLICT, "The question is settled", Never;
     IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request is still running", Later;
     AlreadyExists = "already_exists", CONFLICT, "It exists already", Never;
     PreconditionFailed = "precondition_failed", PRECONDITION_FAILED, "The precondition failed", Never;
@@ -85,6 +88,7 @@ codes! {
     UnknownReference = "unknown_reference", UNPROCESSABLE_ENTITY, "The request names something unknown", Never;
     HashMismatch = "hash_mismatch", UNPROCESSABLE_ENTITY, "The content does not have its hash", Never;
     IdempotencyKeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key belongs to another request", Never;
+    SessionLimit = "session_limit", TOO_MANY_REQUESTS, "Too many sessions with an agent of their own are active", AfterPause;
     StreamLimit = "stream_limit", TOO_MANY_REQUESTS, "Too many open streams", AfterPause;
     QueueFull = "queue_full", TOO_MANY_REQUESTS, "The session's queue is full", AfterPause;
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests", AfterPause;
@@ -239,6 +243,14 @@ impl From<Error> for Problem {
                 problem(Code::IdempotencyInProgress).by_turn(Some(turn))
             }
             Error::QueueFull { limit } => problem(Code::QueueFull).at_limit(limit.into()),
+            Error::SessionLimit { limit } => {
+                let detail = format!(
+                    "{limit} sessions with an agent of their own are active, which is the limit of this server; wait \
+                     until one ends, or complete or suspend one"
+                );
+                Problem::new(Code::SessionLimit, detail).at_limit(limit.into()).after(ONE_MINUTE)
+            }
+            Error::PermissionSettled => problem(Code::PermissionSettled),
             Error::Draining => problem(Code::Draining),
             error @ Error::IndexUnavailable(_) => {
                 Problem::new(Code::StorageUnavailable, "the index does not answer; try again")
@@ -280,6 +292,7 @@ fn from_conflict(conflict: &Conflict) -> Problem {
         Conflict::TurnStarted(turn) => problem(Code::TurnInProgress).by_turn(Some(*turn)),
         Conflict::TurnFinished(turn) => problem(Code::TurnAlreadyFinished).by_turn(Some(*turn)),
         Conflict::LimitReached(_) => problem(Code::QueueFull),
+        Conflict::PermissionSettled(_) => problem(Code::PermissionSettled),
         Conflict::IdempotencyKeyUsed => problem(Code::IdempotencyInProgress),
         Conflict::AlreadyExists(_) => problem(Code::AlreadyExists),
         Conflict::Missing(_) => problem(Code::NotFound),

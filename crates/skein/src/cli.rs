@@ -119,6 +119,13 @@ pub(crate) enum Command {
     /// Print this reference as Markdown
     #[command(hide = true)]
     Reference,
+    /// Hold an agent in; the server starts this, nobody else
+    #[command(name = "__confine", hide = true)]
+    Confine {
+        /// Only say whether it can be started where it is
+        #[arg(long)]
+        probe: bool,
+    },
 }
 
 #[derive(Debug, Clone, Default, Args)]

@@ -18,14 +18,21 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{cli::Cli, failure::Exit};
+use crate::{
+    cli::{Cli, Command},
+    failure::Exit,
+};
 
 fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // It confines the one thread that it has, so none may be started before.
+    if let Some(Command::Confine { probe }) = cli.command {
+        return commands::confine::run(probe);
+    }
     // Everything that is written here is for its owner alone.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     // Fails only when there is one already, which is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
-    let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

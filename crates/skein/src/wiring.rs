@@ -7,10 +7,12 @@ use skein_core::{
     auditing::Auditing,
     feed::Feed,
     history::History,
+    hosting::{Hosting, HostingSettings},
     indexing::Indexing,
     model::{AgentContext, AgentContextId, SystemScope},
     orchestrator::Orchestrator,
     people::People,
+    permissions::Permissions,
     platform::{BudgetPeriod, Budgets, ContextSettings, Limits, Platform},
     ports::{AgentRuntime, PassageIndex, Retriever, StoreError},
     recovery::{self, Recovered},
@@ -70,14 +72,25 @@ impl Instance {
         let people = People::new(Arc::clone(&platform));
         leave_token(home, &people).await?;
         let agents = Arc::new(agents(config, platform.as_ref()).await?);
-        let orchestrator =
-            Orchestrator::new(Arc::clone(&platform), Arc::clone(&agents), TaskTracker::new());
+        let (hosting, notices) =
+            Hosting::new(Arc::clone(&platform), Arc::clone(&agents), hosting(&config.settings));
+        let orchestrator = Orchestrator::new(
+            Arc::clone(&platform),
+            Arc::clone(&agents),
+            Arc::clone(&hosting),
+            TaskTracker::new(),
+        );
         let background = TaskTracker::new();
+        let sessions =
+            Sessions::new(Arc::clone(&platform), agents.clone(), Arc::clone(&orchestrator));
+        sessions.clone().supervise(notices);
         let app = App {
-            registry: Registry::new(Arc::clone(&platform), Arc::clone(&agents)),
+            registry: Registry::new(Arc::clone(&platform), agents),
             indexing: Indexing::new(Arc::clone(&platform), index),
             auditing: Auditing::new(Arc::clone(&platform), &background),
-            sessions: Sessions::new(Arc::clone(&platform), agents, Arc::clone(&orchestrator)),
+            permissions: Permissions::new(Arc::clone(&platform), Arc::clone(&hosting)),
+            sessions,
+            hosting,
             history: History::new(Arc::clone(&platform)),
             requests: TaskTracker::new(),
             platform,
@@ -117,6 +130,7 @@ impl Instance {
         if timeout(self.server.drain, running).await.is_err() {
             tracing::warn!("some turns were still running; they are recovered at the next start");
         }
+        self.app.hosting.close().await;
         self.close_store().await;
     }
 
@@ -254,6 +268,16 @@ fn runtime(
         Runtime::Local => Some(Arc::new(Local)),
         Runtime::Acp => None,
     })
+}
+
+fn hosting(settings: &Settings) -> HostingSettings {
+    let sessions = &settings.sessions;
+    let minutes = |minutes: f64| Duration::try_from_secs_f64(minutes * 60.0);
+    HostingSettings {
+        max_active: sessions.max_active_agents,
+        idle: minutes(sessions.idle_timeout_minutes).unwrap_or(Duration::MAX),
+        start: Duration::from_secs(sessions.agent_start_seconds),
+    }
 }
 
 fn context(settings: &Settings) -> ContextSettings {

@@ -165,6 +165,7 @@ fn new_session() -> Session {
             scope_paths: Vec::new(),
             basket: None,
         },
+        is_resident: false,
         interface: Interface::Api,
         task: TicketId::from_uuid(id),
         lineage: None,

@@ -1,5 +1,6 @@
 //! Engines behind the storage ports.
 
+mod asked;
 pub mod audit_chain;
 pub mod codec;
 pub mod migrations;

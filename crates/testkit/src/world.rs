@@ -424,6 +424,7 @@ fn draft(ids: &SeededIds, clock: &StoppedClock, owner: &User, agent: &AgentConte
             scope_paths: Vec::new(),
             basket: None,
         },
+        is_resident: false,
         interface: Interface::Api,
         task: TicketId::from_uuid(ids.next()),
         lineage: None,

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    ChainDecision, CheckpointId, FailureCode, Interface, LogId, Message, MessageContent, MessageId,
-    Mode, PlanStep, Role, Seq, SessionStateName, Timestamp, TurnId, Usage,
+    AskedTool, ChainDecision, CheckpointId, FailureCode, Interface, LogId, Message, MessageContent,
+    MessageId, Mode, PermissionOption, PlanStep, Role, Seq, SessionStateName, Timestamp, TurnId,
+    Usage,
 };
 
 /// One durable event. It is never changed or removed while a session reads it.
@@ -70,6 +71,8 @@ event_bodies! {
     ToolStarted(ToolChange) = "tool.started",
     ToolUpdated(ToolChange) = "tool.updated",
     ToolCompleted(ToolChange) = "tool.completed",
+    PermissionRequested(PermissionRequested) = "permission.requested",
+    PermissionResolved(PermissionResolved) = "permission.resolved",
     UsageRecorded(Usage) = "usage.recorded",
     TurnCompleted(TurnEnded) = "turn.completed",
     TurnFailed(TurnEnded) = "turn.failed",
@@ -166,6 +169,26 @@ pub struct ToolChange {
     pub status: String,
 }
 
+/// Data of `permission.requested`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionRequested {
+    pub request_id: String,
+    pub tool_call: AskedTool,
+    pub options: Vec<PermissionOption>,
+}
+
+/// Data of `permission.resolved`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionResolved {
+    pub request_id: String,
+    /// None when the question was called off or nobody answered in time.
+    pub option_id: Option<String>,
+    /// A user's id, or `policy`, `timeout` or `skein`.
+    pub by: String,
+}
+
 /// Data of `turn.completed` and `turn.failed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -199,6 +222,8 @@ impl EventBody {
             | Self::ThoughtDelta(_)
             | Self::ToolStarted(_)
             | Self::ToolUpdated(_)
+            | Self::PermissionRequested(_)
+            | Self::PermissionResolved(_)
             | Self::UsageRecorded(_)
             | Self::TurnCompleted(_)
             | Self::TurnFailed(_) => None,

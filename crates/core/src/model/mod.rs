@@ -8,6 +8,7 @@ mod event;
 mod ids;
 mod message;
 mod payload;
+mod permission;
 mod plan;
 mod registry;
 mod session;
@@ -23,12 +24,13 @@ pub use audit::{AuditHead, AuditProblem, AuditReport, AuditRow};
 pub use checkpoint::{Checkpoint, CheckpointState};
 pub use document::Document;
 pub use event::{
-    ContextPlanned, Event, EventBody, MessageCompleted, PlanUpdated, SessionChange, TextDelta,
-    ToolChange, TurnEnded, TurnOpened, UnknownEvent,
+    ContextPlanned, Event, EventBody, MessageCompleted, PermissionRequested, PermissionResolved,
+    PlanUpdated, SessionChange, TextDelta, ToolChange, TurnEnded, TurnOpened, UnknownEvent,
 };
 pub use ids::*;
 pub use message::{Message, MessageContent, PlanStep, Role};
 pub use payload::{PayloadMeta, Sha256Hash};
+pub use permission::{AskedTool, Permission, PermissionOption, PermissionState};
 pub use plan::{
     ChainDecision, ChainItem, ChainItemKind, ChainPlan, ChainReason, ChunkDifference, ChunkFate,
     ChunkText, FileAction, FileBundle, FileChange, FileText, HistoryForm, LiveChain, Manifest,

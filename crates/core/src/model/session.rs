@@ -23,6 +23,8 @@ pub struct Session {
     pub revision: u64,
     pub profile: Profile,
     pub binding: Binding,
+    /// Whether an agent process of its own belongs to it; never changes.
+    pub is_resident: bool,
     /// The interface that last opened or resumed the session.
     pub interface: Interface,
     /// The ticket that tracks this session from its creation.
@@ -215,6 +217,16 @@ impl Session {
     /// Replaces what the owner may edit. Final sessions can still be renamed and filed.
     pub fn edit(self, profile: Profile, at: Timestamp) -> Self {
         Self { profile, revision: self.revision + 1, updated_at: at, ..self }
+    }
+
+    /// An agent process has come up for it.
+    pub fn house(self, provider_session_id: &str, profile: Profile, at: Timestamp) -> Self {
+        let provider_session_id = Some(provider_session_id.to_owned());
+        if self.provider_session_id == provider_session_id && self.profile == profile {
+            return self;
+        }
+        let revision = self.revision + 1;
+        Self { provider_session_id, profile, revision, updated_at: at, ..self }
     }
 
     /// Other contexts answer from now on.

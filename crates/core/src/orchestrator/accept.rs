@@ -17,6 +17,7 @@ use crate::{
     Error,
     agents::Agent,
     history::TurnContext,
+    hosting::Slot,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
         EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role, SERVER_RESTART,
@@ -61,6 +62,8 @@ struct Beginning {
     files: Vec<GivenFile>,
     agent: Option<Agent>,
     changes: ChangeSet,
+    /// The place of the session's agent process, if it has one.
+    slot: Option<Slot>,
 }
 
 impl Orchestrator {
@@ -141,6 +144,7 @@ impl Orchestrator {
         key: Option<&IdempotencyKey>,
     ) -> Result<Accepted, Error> {
         let (session, mut changes) = self.open_session(scope, command, start).await?;
+        let slot = self.hosting.reserve(&session)?;
         let agent = self.agents.resolve_bound(&self.platform, scope, &session.binding).await?;
         let turn = self.new_turn(scope, &session, command, start);
         if let Some(spent) = self.spent_budget(scope, &turn).await? {
@@ -170,7 +174,7 @@ impl Orchestrator {
         let resource = Resource { kind: ResourceKind::Turn, id: *planned.turn.id.as_uuid() };
         changes.idempotency = self.platform.idempotency_record(key, resource);
         let (session, files) = (session.id, command.files.clone());
-        self.begin(scope, Beginning { session, planned, files, agent, changes }).await
+        self.begin(scope, Beginning { session, planned, files, agent, changes, slot }).await
     }
 
     /// A turn that can start at once is planned now; one that has to wait, when it starts.
@@ -234,7 +238,7 @@ impl Orchestrator {
         beginning: Beginning,
         tell: oneshot::Sender<Result<Accepted, Error>>,
     ) {
-        let Beginning { session, mut planned, files, agent, changes } = beginning;
+        let Beginning { session, mut planned, files, agent, changes, slot } = beginning;
         let turn = &mut planned.turn;
         let waiting = self.running.wait_for(turn.id);
         let control = turn.started_at.and_then(|_| self.running.enter(turn.id));
@@ -243,6 +247,7 @@ impl Orchestrator {
         }
         match self.platform.commit(&scope, changes).await {
             Ok(committed) => {
+                slot.into_iter().for_each(Slot::keep);
                 turn.number = committed.turn_numbers.first().copied().unwrap_or_default();
                 let first = committed.events.iter().find(|event| event.turn == Some(turn.id));
                 // A caller that has gone is not told; the turn goes on.
@@ -290,6 +295,10 @@ impl Orchestrator {
                 crate::policy::access::check_create(scope)?;
                 let (created, mut changes) =
                     sessions::open(&self.platform, &self.agents, scope, new).await?;
+                if created.is_resident {
+                    // Active once its agent has answered.
+                    return Ok((created, changes));
+                }
                 let (active, activation) = sessions::activation(&created, at)?;
                 changes.writes.extend(activation.writes);
                 changes.events.extend(activation.events);
@@ -304,8 +313,8 @@ impl Orchestrator {
         }
         let session = record.session;
         let opened = match &session.state {
-            SessionState::Created => sessions::activation(&session, at)?,
-            SessionState::Active => {
+            SessionState::Created if !session.is_resident => sessions::activation(&session, at)?,
+            SessionState::Created | SessionState::Active => {
                 let revision = session.revision;
                 let expects = vec![Expectation::SessionRevision { session: id, revision }];
                 (session, ChangeSet { expects, ..ChangeSet::default() })

@@ -9,6 +9,7 @@ mod bundle;
 pub(crate) mod outcome;
 mod paced;
 mod planning;
+mod questions;
 mod queue;
 mod raw;
 mod rehydrate;
@@ -30,6 +31,7 @@ use tracing::instrument;
 use crate::{
     Error,
     agents::Agents,
+    hosting::Hosting,
     intake::{ExecuteCommand, OnBusy, Rebind, Target},
     model::{FailureCode, FileBundle, Mode, Scope, SessionId, Turn, TurnId},
     platform::{IdempotencyKey, Platform},
@@ -38,7 +40,7 @@ use crate::{
         active_files::{self, ActiveFile},
         text::{check_instruction, check_optional},
     },
-    ports::{ChangeSet, Committed, Expectation, TurnRecord},
+    ports::{ChangeSet, Committed, Expectation, RuntimeFailure, TurnRecord},
 };
 
 pub use accept::Accepted;
@@ -49,6 +51,7 @@ pub use running::{Finished, QueueHold, Waiting};
 pub struct Orchestrator {
     platform: Arc<Platform>,
     agents: Arc<Agents>,
+    hosting: Arc<Hosting>,
     running: Running,
     totals: Totals,
     /// Every run is owned here, so that a drain can wait for it.
@@ -85,9 +88,14 @@ pub struct Executed {
 }
 
 impl Orchestrator {
-    pub fn new(platform: Arc<Platform>, agents: Arc<Agents>, tasks: TaskTracker) -> Arc<Self> {
+    pub fn new(
+        platform: Arc<Platform>,
+        agents: Arc<Agents>,
+        hosting: Arc<Hosting>,
+        tasks: TaskTracker,
+    ) -> Arc<Self> {
         let (running, totals) = (Running::default(), Totals::default());
-        Arc::new(Self { platform, agents, running, totals, tasks })
+        Arc::new(Self { platform, agents, hosting, running, totals, tasks })
     }
 
     /// Runs the instruction of an earlier turn again, as a new turn. The old one is untouched.
@@ -145,12 +153,13 @@ impl Orchestrator {
                 // It started in the meantime.
                 Err(error) if error.is_lost_race() => {
                     let started = self.turn(scope, session, turn, Action::RunTurn).await?.turn;
-                    self.interrupt(scope, &started, FailureCode::Cancelled).await?;
+                    let cause = outcome::reason_for(FailureCode::Cancelled);
+                    self.interrupt(scope, &started, cause).await?;
                 }
                 Err(error) => return Err(error),
             }
         } else {
-            self.interrupt(scope, &found, FailureCode::Cancelled).await?;
+            self.interrupt(scope, &found, outcome::reason_for(FailureCode::Cancelled)).await?;
         }
         self.turn(scope, session, turn, Action::Read).await
     }
@@ -160,9 +169,9 @@ impl Orchestrator {
         self: &Arc<Self>,
         scope: &Scope,
         turn: &Turn,
-        code: FailureCode,
+        cause: RuntimeFailure,
     ) -> Result<(), Error> {
-        if self.running.stop(turn.id, code).await? {
+        if self.running.stop(turn.id, cause.clone()).await? {
             return Ok(());
         }
         let session = turn.request.conversation;
@@ -173,7 +182,7 @@ impl Orchestrator {
         };
         let orphan = outcome::Orphan { turn, response_id: None };
         let (failed, committed) =
-            outcome::fail_orphan(&self.platform, scope, session, orphan, code).await?;
+            outcome::fail_orphan(&self.platform, scope, session, orphan, cause).await?;
         self.tell_waiting(failed, &committed);
         self.start_next(scope, session).await;
         Ok(())
@@ -182,6 +191,10 @@ impl Orchestrator {
     /// Keeps queued turns of a session from starting for as long as the hold lives.
     pub(crate) fn hold_queue(&self, session: SessionId) -> QueueHold {
         self.running.hold(session)
+    }
+
+    pub(crate) fn hosting(&self) -> &Arc<Hosting> {
+        &self.hosting
     }
 
     pub(crate) fn platform(&self) -> &Arc<Platform> {

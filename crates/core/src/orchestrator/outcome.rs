@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{
     accept::event,
     planning::expiry,
+    questions::Asked,
     raw::{NewRaw, RawPart},
     running::Finished,
     transcript::{Ending, Ready, Transcript},
@@ -22,6 +23,7 @@ use crate::{
         SessionId, SessionStateName, Timestamp, Turn, TurnEnded, TurnOpened, TurnState,
     },
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
+    permissions,
     platform::Platform,
     policy::{chain, summary::summarize},
     ports::{
@@ -40,6 +42,8 @@ pub(super) struct Outcome {
     /// What the next turn can go on from.
     chain: Option<(LiveChain, Vec<ChainItem>)>,
     open_calls: Vec<String>,
+    /// Whether questions may have been left open.
+    has_asked: bool,
 }
 
 /// Decides the outcome from what the agent did and how it ended.
@@ -83,7 +87,8 @@ pub(super) fn decide(
     };
     ready.events.push(ended_event(&turn));
     let open_calls = std::mem::take(&mut transcript.open_calls);
-    Ok(Outcome { turn, answer, bundle: None, ready, raw, chain: None, open_calls })
+    let has_asked = transcript.has_asked;
+    Ok(Outcome { turn, answer, bundle: None, ready, raw, chain: None, open_calls, has_asked })
 }
 
 impl Outcome {
@@ -170,6 +175,11 @@ impl Outcome {
             let chain = Box::new(chain);
             changes.writes.push(Write::AdvanceChain { log, chain, items });
         }
+        changes.writes.extend(self.ready.asked.iter().map(Asked::write));
+        if self.has_asked {
+            let of = (self.turn.request.conversation, self.turn.id, log);
+            permissions::call_off(platform, scope, &mut changes, of).await?;
+        }
         if let (TurnState::Completed(answer), Some(text)) = (&self.turn.state, &self.answer)
             && payload_with(&self.ready, text).is_none()
         {
@@ -244,7 +254,7 @@ pub(crate) async fn fail_orphan(
     scope: &Scope,
     session: SessionId,
     orphan: Orphan,
-    code: FailureCode,
+    cause: RuntimeFailure,
 ) -> Result<(Turn, Committed), Error> {
     let Orphan { turn, response_id } = orphan;
     let at = platform.now();
@@ -264,7 +274,8 @@ pub(crate) async fn fail_orphan(
         changes.events.push(event(&turn, at, EventBody::MessageCompleted(message)));
     }
     let response = Response { id: response_id, ..Response::default() };
-    let failure = to_failure(reason_for(code), response, at);
+    permissions::call_off(platform, scope, &mut changes, (session, turn.id, turn.log)).await?;
+    let failure = to_failure(cause, response, at);
     let failed = add_failure(platform, &mut changes, turn, failure)?;
     let committed = platform.commit(scope, changes).await?;
     Ok((failed, committed))

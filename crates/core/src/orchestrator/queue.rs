@@ -15,11 +15,16 @@ use super::{
 use crate::{
     Error,
     agents::Agent,
-    model::{FileFate, FileText, PayloadId, Scope, SentTexts, Session, SessionId, Turn, TurnFile},
+    hosting::Slot,
+    model::{
+        FileFate, FileText, PayloadId, SERVER_RESTART, Scope, SentTexts, Session, SessionId,
+        SessionStateName, Turn, TurnFile,
+    },
     payloads::Draft,
     platform::RACE_ATTEMPTS,
     policy::{chain::ProviderSays, delta::GivenFile},
     ports::{ContextNeed, StoreError, Write},
+    sessions,
 };
 
 /// Before a queued turn that the store did not take is started again.
@@ -75,7 +80,29 @@ impl Orchestrator {
             return Ok(());
         };
         let scope = Scope::on_behalf_of(turn.org, turn.created_by);
-        self.start_queued(scope, &record.session, turn).await
+        let Some(session) = self.after_restart(&scope, record.session).await? else {
+            return Ok(());
+        };
+        self.start_queued(scope, &session, turn).await
+    }
+
+    /// A session that only a restart has put aside goes on when something waits in it. `None` when there is no place
+    /// for its agent now: the next prompt tries again.
+    async fn after_restart(
+        &self,
+        scope: &Scope,
+        session: Session,
+    ) -> Result<Option<Session>, Error> {
+        let is_restarted = session.state.name() == SessionStateName::Suspended
+            && session.state.reason() == Some(SERVER_RESTART);
+        if !is_restarted {
+            return Ok(Some(session));
+        }
+        let Ok(slot) = self.hosting.reserve(&session) else { return Ok(None) };
+        let (resumed, changes) = sessions::resumption(&session, None, self.platform.now())?;
+        self.platform.commit(scope, changes).await?;
+        slot.into_iter().for_each(Slot::keep);
+        Ok(Some(resumed))
     }
 
     /// A turn that waited is retrieved for and planned only now: what it goes on from has just been said.

@@ -13,6 +13,7 @@ use super::{
     outcome,
     paced::PacedWriter,
     planning::{Planned, Unplanned},
+    questions::Asked,
     running::{Control, Finished},
     transcript::{Before, MAX_WAITING_EVENTS, Ready, Transcript},
 };
@@ -85,27 +86,6 @@ impl Job {
 
     pub(super) fn runtime(&self) -> Option<&dyn AgentRuntime> {
         self.agent.as_ref().map(|agent| agent.runtime.as_ref())
-    }
-
-    /// Dispatches the turn, or takes up what was dispatched before a crash.
-    fn start(
-        &self,
-        taken_up: Option<(String, Option<u64>)>,
-    ) -> Option<BoxStream<'static, AgentUpdate>> {
-        let (session, turn) = (self.session, self.turn.id);
-        let cancel = self.control.stop.clone();
-        let runtime = self.runtime()?;
-        Some(match taken_up {
-            Some((response_id, after)) => {
-                let mode = self.turn.request.mode;
-                runtime.reattach(Reattach { session, turn, mode, response_id, after, cancel })
-            }
-            None => {
-                let (prompt, body) = (Arc::clone(&self.prompt), self.body.clone());
-                let attempts = self.calls_left;
-                runtime.run(RunRequest { session, turn, prompt, body, attempts, cancel })
-            }
-        })
     }
 }
 
@@ -241,6 +221,29 @@ impl Orchestrator {
         })
     }
 
+    /// Dispatches the turn, or takes up what was dispatched before a crash.
+    fn dispatch(
+        &self,
+        job: &Job,
+        taken_up: Option<(String, Option<u64>)>,
+    ) -> Option<BoxStream<'static, AgentUpdate>> {
+        let (session, turn) = (job.session, job.turn.id);
+        let cancel = job.control.stop.clone();
+        let runtime = job.runtime()?;
+        if let Some((response_id, after)) = taken_up {
+            let mode = job.turn.request.mode;
+            let request = Reattach { session, turn, mode, response_id, after, cancel };
+            return Some(runtime.reattach(request));
+        }
+        let (prompt, body) = (Arc::clone(&job.prompt), job.body.clone());
+        let attempts = job.calls_left;
+        let request = RunRequest { session, turn, prompt, body, attempts, cancel };
+        Some(match runtime.residence() {
+            Some(_) => self.hosting.prompt(&job.scope, request),
+            None => runtime.run(request),
+        })
+    }
+
     /// Listens to the agent and writes what it does, at the pace of [`PacedWriter`].
     async fn drive(
         &self,
@@ -248,7 +251,7 @@ impl Orchestrator {
         transcript: &mut Transcript,
         taken_up: Option<(String, Option<u64>)>,
     ) -> AgentEnd {
-        let Some(mut updates) = job.start(taken_up) else {
+        let Some(mut updates) = self.dispatch(job, taken_up) else {
             let code = FailureCode::AgentUnavailable;
             return AgentEnd::failed(code, "this session's agent is no longer configured");
         };
@@ -293,8 +296,8 @@ impl Orchestrator {
         if let (Some(runtime), Some(id)) = (runtime, transcript.response_id()) {
             drop(tokio::time::timeout(LAST_CALL, runtime.abandon(id.clone())).await);
         }
-        let code = job.control.cause.get().copied();
-        AgentEnd::Failed(outcome::reason_for(code.unwrap_or(FailureCode::Interrupted)))
+        let cause = job.control.cause.get().cloned();
+        AgentEnd::Failed(cause.unwrap_or_else(|| outcome::reason_for(FailureCode::Interrupted)))
     }
 
     /// Writes events in the middle of a turn. If the store does not take them now, it is tried again;
@@ -318,7 +321,10 @@ impl Orchestrator {
             let turn = job.turn.id;
             changes.writes.push(Write::NoteResponse { turn, response_id, position });
         }
-        self.platform.commit(&job.scope, changes).await
+        changes.writes.extend(ready.asked.iter().map(Asked::write));
+        let committed = self.platform.commit(&job.scope, changes).await?;
+        self.follow_questions(job, &ready.asked);
+        Ok(committed)
     }
 
     /// Makes the outcome durable, however long the store needs. Whoever waits is told of the first refusal.
@@ -337,8 +343,15 @@ impl Orchestrator {
             .with_chain(&self.platform, job.agent.as_ref(), &job.prompt);
         let committed = self
             .patiently(end.turn.id, || async {
-                let changes = end.changes(&self.platform, &job.scope).await?;
-                self.platform.commit(&job.scope, changes).await
+                loop {
+                    let changes = end.changes(&self.platform, &job.scope).await?;
+                    match self.platform.commit(&job.scope, changes).await {
+                        // Somebody has just answered: one question less is left open.
+                        Err(Error::Store(StoreError::Conflict(Conflict::PermissionSettled(_)))) => {
+                        }
+                        settled => return settled,
+                    }
+                }
             })
             .await;
         match committed {

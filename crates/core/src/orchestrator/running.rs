@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error,
-    model::{FailureCode, FileBundle, Seq, SessionId, Turn, TurnId},
-    ports::StoreError,
+    model::{FileBundle, Seq, SessionId, Turn, TurnId},
+    ports::{RuntimeFailure, StoreError},
 };
 
 /// Stopping a turn takes a commit. Longer than this means that the store does not take it now.
@@ -39,10 +39,11 @@ pub(super) struct Running {
 #[derive(Debug, Default)]
 pub(super) struct Control {
     pub(super) stop: CancellationToken,
-    pub(super) cause: OnceLock<FailureCode>,
+    /// Why, when it is stopped.
+    pub(super) cause: OnceLock<RuntimeFailure>,
     /// Fires when the store has refused the turn's events because the disk is full.
     disk_full: CancellationToken,
-    ended: CancellationToken,
+    pub(super) ended: CancellationToken,
 }
 
 /// What became of a turn, for those who waited for it in this process.
@@ -146,9 +147,9 @@ impl Running {
     }
 
     /// Stops a turn that runs here and waits until it has ended. `false` when it does not run here.
-    pub(super) async fn stop(&self, turn: TurnId, code: FailureCode) -> Result<bool, Error> {
+    pub(super) async fn stop(&self, turn: TurnId, cause: RuntimeFailure) -> Result<bool, Error> {
         let Some(control) = lock(&self.turns).get(&turn).map(Arc::clone) else { return Ok(false) };
-        control.cause.get_or_init(|| code);
+        control.cause.get_or_init(|| cause);
         control.stop.cancel();
         let full = async {
             control.disk_full.cancelled().await;

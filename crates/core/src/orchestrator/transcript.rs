@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     accept::event,
+    questions::Asked,
     raw::{NewRaw, RawPart, RawResponse},
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     },
     payloads::{Draft, MAX_EVENT_TEXT_BYTES},
     platform::Platform,
-    ports::{AgentRuntime, AgentUpdate, Coalescing, NewEvent, ToolUpdate},
+    ports::{AgentRuntime, AgentUpdate, Coalescing, NewEvent, PermissionAsk, ToolUpdate},
 };
 
 /// While this much waits behind a write, the agent is not listened to.
@@ -41,6 +42,7 @@ pub(super) struct Transcript {
     pub(super) open_calls: Vec<String>,
     pub(super) warnings: Vec<String>,
     pub(super) usage: Option<Usage>,
+    pub(super) has_asked: bool,
 }
 
 /// Events in order, with the payloads that some of them name, and how far the provider's response has come.
@@ -50,6 +52,7 @@ pub(super) struct Ready {
     pub(super) drafts: Vec<Draft>,
     pub(super) raw_parts: Vec<RawPart>,
     pub(super) response: Option<(String, Option<u64>)>,
+    pub(super) asked: Vec<Asked>,
 }
 
 /// How far the provider's response has come.
@@ -121,6 +124,7 @@ impl Transcript {
             open_calls: Vec::new(),
             warnings: Vec::new(),
             usage: None,
+            has_asked: false,
         }
     }
 
@@ -139,6 +143,7 @@ impl Transcript {
                 self.push(EventBody::PlanUpdated(PlanUpdated { message_id, steps }));
             }
             AgentUpdate::Tool(update) => self.add_tool(update),
+            AgentUpdate::Permission(ask) => self.add_permission(ask),
             AgentUpdate::Usage(usage) => self.usage = Some(usage),
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
             AgentUpdate::Response(id) => self.response.id = Some(id),
@@ -208,6 +213,7 @@ impl Transcript {
     /// Closes what is open and hands out everything that waits.
     pub(super) fn finish(&mut self, ending: Ending) -> Ready {
         self.close_text(ending);
+        self.close_questions();
         for (message_id, tool) in std::mem::take(&mut self.open_tools) {
             let closed = ToolUpdate { status: "failed".to_owned(), ..tool };
             self.push(EventBody::ToolCompleted(tool_change(message_id, closed)));
@@ -276,6 +282,28 @@ impl Transcript {
             self.push(EventBody::ToolCompleted(tool_change(message_id, tool)));
         } else {
             self.open_tools.push((message_id, tool));
+        }
+    }
+
+    /// A question may come before anything was told of the call that it is about.
+    fn add_permission(&mut self, ask: PermissionAsk) {
+        self.add_tool(ask.tool.clone());
+        let asked = Asked::new(&self.turn, ask, self.platform.now());
+        self.push(asked.requested());
+        if let Some(resolved) = asked.resolved() {
+            self.push(resolved);
+        }
+        self.has_asked = true;
+        self.ready.asked.push(asked);
+    }
+
+    /// Questions that nobody has seen yet are called off with the turn.
+    fn close_questions(&mut self) {
+        for mut asked in std::mem::take(&mut self.ready.asked) {
+            if let Some(resolved) = asked.call_off() {
+                self.push(resolved);
+            }
+            self.ready.asked.push(asked);
         }
     }
 

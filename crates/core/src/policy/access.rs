@@ -168,6 +168,7 @@ mod tests {
                 scope_paths: Vec::new(),
                 basket: None,
             },
+            is_resident: false,
             interface: Interface::Api,
             task: TicketId::from_uuid(Uuid::nil()),
             lineage: None,

@@ -7,6 +7,7 @@ pub mod chain;
 pub mod delta;
 pub mod file_bundle;
 pub mod pace;
+pub mod permission;
 pub mod rehydration;
 pub mod summary;
 pub mod text;

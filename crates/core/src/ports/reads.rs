@@ -7,8 +7,9 @@ use super::{IdempotencyRecord, StoreError};
 use crate::model::{
     AccessVia, AgentContextId, AgentContextVersion, AuditHead, AuditReport, AuditRow, ChainItem,
     Checkpoint, CheckpointId, ConversationContext, ConversationContextId, Document, DocumentId,
-    Event, Interface, LiveChain, LogId, PayloadId, PayloadMeta, Repo, RepoId, Scope, Seq, Session,
-    SessionId, SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus, User, UserId,
+    Event, Interface, LiveChain, LogId, PayloadId, PayloadMeta, Permission, Repo, RepoId, Scope,
+    Seq, Session, SessionId, SessionStateName, Timestamp, Token, TokenId, Turn, TurnId, TurnStatus,
+    User, UserId,
 };
 
 /// A session with everything that its representation shows, from one query.
@@ -265,6 +266,32 @@ pub trait DocumentReads: Send + Sync {
 
     /// The logs that a session reads: its own, and those that it was forked from.
     async fn logs_of(&self, scope: &Scope, session: SessionId) -> Result<Vec<LogId>, StoreError>;
+}
+
+/// What agents have asked.
+#[async_trait]
+pub trait PermissionReads: Send + Sync {
+    async fn find_permission(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        request_id: &str,
+    ) -> Result<Option<Permission>, StoreError>;
+
+    /// The newest ones, oldest of them first.
+    async fn list_permissions(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        limit: u32,
+    ) -> Result<Vec<Permission>, StoreError>;
+
+    /// Those that wait for an answer, oldest first.
+    async fn list_pending_permissions(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+    ) -> Result<Vec<Permission>, StoreError>;
 }
 
 /// Tokens that were used.

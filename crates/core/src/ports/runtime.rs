@@ -11,8 +11,10 @@ use futures::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Lookup;
-use crate::model::{ChunkText, FailureCode, FileText, Mode, PlanStep, SessionId, TurnId, Usage};
+use super::{Lookup, ResidentRuntime};
+use crate::model::{
+    ChunkText, FailureCode, FileText, Mode, PermissionOption, PlanStep, SessionId, TurnId, Usage,
+};
 
 /// An agent: takes one instruction and streams what it does, ending with exactly one [`AgentUpdate::Finished`].
 ///
@@ -20,6 +22,11 @@ use crate::model::{ChunkText, FailureCode, FileText, Mode, PlanStep, SessionId, 
 /// made the dispatch durable before `run` is called. Dropping the stream stops the work.
 pub trait AgentRuntime: Send + Sync {
     fn run(&self, request: RunRequest) -> BoxStream<'static, AgentUpdate>;
+
+    /// For agents that live in a process of their own: these are prompted through it, and `run` is never called.
+    fn residence(&self) -> Option<&dyn ResidentRuntime> {
+        None
+    }
 
     /// Whether text may be gathered into fewer, larger events.
     fn coalescing(&self) -> Coalescing {
@@ -160,6 +167,8 @@ pub enum AgentUpdate {
     Thought(String),
     Plan(Vec<PlanStep>),
     Tool(ToolUpdate),
+    /// A question that the agent waits with.
+    Permission(PermissionAsk),
     Usage(Usage),
     /// A notice for the turn's warnings.
     Warning(String),
@@ -192,6 +201,18 @@ impl ToolUpdate {
     pub fn is_closed(&self) -> bool {
         matches!(self.status.as_str(), "completed" | "failed")
     }
+}
+
+/// A question of an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PermissionAsk {
+    /// Unique in the session.
+    pub request_id: String,
+    /// What the agent wants to do. The call may not have been told of before.
+    pub tool: ToolUpdate,
+    pub options: Vec<PermissionOption>,
+    /// The option that a policy has taken already.
+    pub decided: Option<String>,
 }
 
 /// How the work ended.

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::{
     AuditReads, ChainReads, DocumentReads, EventReads, IdempotencyReads, PayloadReads, PeopleReads,
-    RegistryReads, SessionReads, SystemStore, TurnReads, UsageReads,
+    PermissionReads, RegistryReads, SessionReads, SystemStore, TurnReads, UsageReads,
 };
 use crate::model::{
     AgentContextVersion, ChainItem, Checkpoint, ConversationContext, Document, Event, EventBody,
-    LiveChain, LogId, Org, PayloadId, Repo, Scope, Session, SessionId, Sha256Hash, Ticket,
-    TicketId, TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, User,
+    LiveChain, LogId, Org, PayloadId, Permission, PermissionState, Repo, Scope, Session, SessionId,
+    Sha256Hash, Ticket, TicketId, TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, User,
+    UserId,
 };
 
 /// Everything one use case changes, applied whole or not at all.
@@ -126,6 +127,14 @@ pub enum Write {
     PutCheckpoint(Box<Checkpoint>),
     /// Its payload is put in the same change set, or before.
     CreateDocument(Box<Document>),
+    PutPermission(Box<Permission>),
+    /// Writes the answer, only while the question is pending. Else [`Conflict::PermissionSettled`].
+    SettlePermission {
+        session: SessionId,
+        request_id: String,
+        state: PermissionState,
+        answered_by: Option<UserId>,
+    },
 }
 
 /// An event that has no place in its log yet.
@@ -244,6 +253,8 @@ pub enum Conflict {
     TurnFinished(TurnId),
     #[error("turn {0} has been started")]
     TurnStarted(TurnId),
+    #[error("the question {0} has been answered or called off")]
+    PermissionSettled(String),
     #[error("the {0:?} limit is reached")]
     LimitReached(LimitKind),
     #[error("the idempotency key was used before")]
@@ -282,6 +293,7 @@ pub trait Storage:
     + EventReads
     + PayloadReads
     + PeopleReads
+    + PermissionReads
     + RegistryReads
     + IdempotencyReads
     + AuditReads
@@ -295,11 +307,12 @@ impl<T> Storage for T where
         + TurnReads
         + ChainReads
         + DocumentReads
-        + DocumentReads
         + UsageReads
         + EventReads
         + PayloadReads
         + PeopleReads
+        + PermissionReads
+        + PermissionReads
         + RegistryReads
         + IdempotencyReads
         + AuditReads

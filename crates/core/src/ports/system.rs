@@ -30,6 +30,14 @@ pub struct PendingTurn {
     pub response: Option<(String, Option<u64>)>,
 }
 
+/// A session that has an agent process of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResidentSession {
+    pub org: OrgId,
+    pub session: SessionId,
+    pub owner: UserId,
+}
+
 /// What Skein does for itself.
 #[async_trait]
 pub trait SystemStore: Send + Sync {
@@ -56,6 +64,15 @@ pub trait SystemStore: Send + Sync {
         after: Option<TurnId>,
         limit: u32,
     ) -> Result<Vec<PendingTurn>, StoreError>;
+
+    /// Every session, created or active, that has an agent process of its own; in the order of their ids, at most
+    /// `limit` after the given one.
+    async fn list_resident(
+        &self,
+        scope: SystemScope,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<ResidentSession>, StoreError>;
 
     /// Makes the configured agents known and returns their stable ids. `spec` is compared to tell a new version.
     async fn register_agents(

@@ -8,15 +8,18 @@ use crate::{
     agents::{AgentChoice, Agents},
     intake::Rebind,
     model::{
-        Binding, ConversationContextId, EventBody, Interface, LogId, Profile, Scope, Session,
-        SessionChange, SessionId, SessionState, SessionStateName, Ticket, TicketId, TicketKind,
-        TicketStatus, Timestamp,
+        Binding, Checkpoint, CheckpointId, CheckpointState, ConversationContextId, EventBody,
+        Interface, LogId, Profile, Scope, Session, SessionChange, SessionId, SessionState,
+        SessionStateName, Ticket, TicketId, TicketKind, TicketStatus, Timestamp,
     },
     platform::Platform,
     policy::text::{check_metadata, check_optional},
-    ports::{AuditEntry, ChangeSet, Expectation, NewEvent, Write},
+    ports::{AuditEntry, ChangeSet, Expectation, NewEvent, SessionRecord, Write},
     registry::check_work_tree,
 };
+
+/// Where a session's metadata says what confinement its agent lacks.
+const CONFINEMENT: &str = "confinement";
 
 /// A new session with the change set that opens it.
 pub(crate) async fn open(
@@ -25,7 +28,16 @@ pub(crate) async fn open(
     scope: &Scope,
     new: &NewSession,
 ) -> Result<(Session, ChangeSet), Error> {
-    let agent = agents.resolve(platform, scope, &new.agent).await?;
+    let agent = match (&new.agent, new.repo_id, agents.for_repositories()) {
+        (AgentChoice::Default, Some(_), Some(agent)) => agent.clone(),
+        _ => agents.resolve(platform, scope, &new.agent).await?,
+    };
+    let is_resident = agent.runtime.residence().is_some();
+    if is_resident && new.repo_id.is_none() {
+        let name = &agent.context.name;
+        let reason = format!("the agent {name:?} works in a repository, so one must be named");
+        return Err(Error::Invalid { field: "repoId", reason });
+    }
     let conversation_context = check_binding(platform, scope, new).await?;
     let profile = Profile { default_language: new.default_language.clone(), ..new.profile.clone() };
     check_profile(platform, &profile)?;
@@ -49,6 +61,7 @@ pub(crate) async fn open(
             scope_paths: new.scope_paths.clone(),
             basket: None,
         },
+        is_resident,
         interface: new.interface,
         task: TicketId::from_uuid(platform.new_id()),
         lineage: None,
@@ -191,6 +204,70 @@ pub(crate) fn activation(session: &Session, at: Timestamp) -> Result<(Session, C
     Ok((active, changes))
 }
 
+/// What an agent process that has come up changes in its session.
+pub(crate) enum Housing {
+    Changed(Box<ChangeSet>),
+    /// Everything is known already.
+    Same,
+    /// The session is suspended or has ended.
+    Unwanted,
+}
+
+/// The session becomes active, and knows how to find its agent's own session and what confinement is missing.
+pub(crate) fn housing(
+    session: &Session,
+    provider_session_id: &str,
+    shortcomings: &[String],
+    at: Timestamp,
+) -> Result<Housing, Error> {
+    let housed = match session.state.name() {
+        SessionStateName::Created => session.clone().activate(at)?,
+        SessionStateName::Active => session.clone(),
+        SessionStateName::Suspended
+        | SessionStateName::Completed
+        | SessionStateName::Cancelled
+        | SessionStateName::Failed => return Ok(Housing::Unwanted),
+    };
+    let mut profile = housed.profile.clone();
+    match shortcomings.is_empty() {
+        true => profile.metadata.remove(CONFINEMENT),
+        false => profile.metadata.insert(CONFINEMENT.to_owned(), json!({"missing": shortcomings})),
+    };
+    let housed = housed.house(provider_session_id, profile, at);
+    if housed == *session {
+        return Ok(Housing::Same);
+    }
+    let mut changes = save(session, &housed, at);
+    changes.events.push(event(&housed, at, EventBody::SessionUpdated(change(&housed))));
+    Ok(Housing::Changed(Box::new(changes)))
+}
+
+/// The change set that puts a session aside, with a checkpoint at the end of its log.
+pub(crate) fn suspension(
+    platform: &Platform,
+    record: &SessionRecord,
+    reason: &str,
+) -> Result<ChangeSet, Error> {
+    let at = platform.now();
+    let checkpoint = Checkpoint {
+        id: CheckpointId::from_uuid(platform.new_id()),
+        session: record.session.id,
+        seq: record.log.last_seq,
+        reason: reason.to_owned(),
+        state: CheckpointState {
+            agent_state: record.session.agent_state.clone(),
+            suspension_data: None,
+        },
+        at,
+    };
+    let suspended = record.session.clone().suspend(checkpoint.id, reason.to_owned(), at)?;
+    let mut changes = save(&record.session, &suspended, at);
+    changes.expects.push(Expectation::NoTurnRunning { log: suspended.log });
+    changes.writes.insert(0, Write::PutCheckpoint(Box::new(checkpoint)));
+    changes.events.push(event(&suspended, at, EventBody::SessionSuspended(change(&suspended))));
+    Ok(changes)
+}
+
 /// Contexts that are named with a session apply from that turn on.
 pub(crate) async fn rebind(
     platform: &Platform,
@@ -202,8 +279,13 @@ pub(crate) async fn rebind(
     let mut binding = session.binding.clone();
     let mut fields = Vec::new();
     if wanted.agent != AgentChoice::Default {
-        let agent = agents.resolve(platform, scope, &wanted.agent).await?.context;
+        let found = agents.resolve(platform, scope, &wanted.agent).await?;
+        let (agent, is_resident) = (found.context, found.runtime.residence().is_some());
         if agent.id != binding.agent_context {
+            if session.is_resident || is_resident {
+                let reason = "a session keeps the agent whose process it has, and gets none later";
+                return Err(Error::Invalid { field: "agent", reason: reason.to_owned() });
+            }
             (binding.agent_context, binding.agent_context_version) = (agent.id, agent.version);
             fields.push("agentContextId".to_owned());
         }

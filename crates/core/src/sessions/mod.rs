@@ -2,6 +2,7 @@
 
 mod changes;
 mod edit;
+mod supervision;
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use tracing::instrument;
 use crate::{
     Error,
     agents::{AgentChoice, Agents},
+    hosting::{Hosting, Slot},
     model::{
-        Checkpoint, CheckpointId, CheckpointState, ConversationContextId, EventBody, FailureCode,
-        Interface, MessageCompleted, MessageContent, MessageId, Profile, RepoId, Role,
-        SERVER_RESTART, Scope, Session, SessionChange, SessionId, SessionStateName, Turn, UserId,
+        ConversationContextId, EventBody, FailureCode, Interface, MessageCompleted, MessageContent,
+        MessageId, Profile, RepoId, Role, SERVER_RESTART, Scope, Session, SessionChange, SessionId,
+        SessionStateName, Timestamp, Turn, UserId,
     },
     orchestrator::{Orchestrator, outcome},
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
@@ -23,11 +25,11 @@ use crate::{
         text::check_optional,
     },
     ports::{
-        ChangeSet, Conflict, Counting, Expectation, Resource, ResourceKind, SessionFilter,
-        SessionPage, SessionQuery, SessionRecord, SessionSort, StoreError, Write,
+        ChangeSet, Conflict, Counting, Expectation, Resource, ResourceKind, RuntimeFailure,
+        SessionFilter, SessionPage, SessionQuery, SessionRecord, SessionSort, StoreError, Write,
     },
 };
-pub(crate) use changes::{activation, open, rebind, resumption};
+pub(crate) use changes::{Housing, activation, housing, open, rebind, resumption, suspension};
 use changes::{audit, change, check_profile, event, refuse_final, save};
 pub use edit::SessionEdit;
 
@@ -86,6 +88,7 @@ pub struct Sessions {
     platform: Arc<Platform>,
     agents: Arc<Agents>,
     orchestrator: Arc<Orchestrator>,
+    hosting: Arc<Hosting>,
 }
 
 /// One attempt at a change. Boxed, because the future of an async closure is not known to be `Send`.
@@ -93,8 +96,17 @@ type Decision<'a> = BoxFuture<'a, Result<(), Error>>;
 
 /// How a session is to end.
 enum Ending {
-    Complete { busy: Busy, reason: Option<String> },
-    Cancel { reason: Option<String> },
+    Complete {
+        busy: Busy,
+        reason: Option<String>,
+    },
+    Cancel {
+        reason: Option<String>,
+    },
+    /// The agent cannot go on.
+    Fail {
+        failure: RuntimeFailure,
+    },
 }
 
 impl Sessions {
@@ -103,7 +115,8 @@ impl Sessions {
         agents: Arc<Agents>,
         orchestrator: Arc<Orchestrator>,
     ) -> Self {
-        Self { platform, agents, orchestrator }
+        let hosting = Arc::clone(orchestrator.hosting());
+        Self { platform, agents, orchestrator, hosting }
     }
 
     /// Opens a session with its log and its task, in one commit.
@@ -122,10 +135,13 @@ impl Sessions {
                 return Ok(Created { value, replayed: true });
             }
             let (session, mut changes) = open(&self.platform, &self.agents, scope, &new).await?;
+            let slot = self.hosting.reserve(&session)?;
             let resource = Resource { kind: ResourceKind::Session, id: *session.id.as_uuid() };
             changes.idempotency = self.platform.idempotency_record(key, resource);
             match self.platform.commit(scope, changes).await {
                 Ok(_) => {
+                    slot.into_iter().for_each(Slot::keep);
+                    self.hosting.launch(&session);
                     let value = self.get(scope, session.id).await?;
                     return Ok(Created { value, replayed: false });
                 }
@@ -247,14 +263,17 @@ impl Sessions {
                 if record.session.state.name() == SessionStateName::Suspended {
                     return Err(Error::SessionSuspended);
                 }
-                self.clear_running(scope, &record, busy, FailureCode::Interrupted).await?;
+                let failure = outcome::reason_for(FailureCode::Interrupted);
+                self.clear_running(scope, &record, busy, &failure).await?;
                 // Read again: the checkpoint covers what the interrupted turn left behind.
                 let record = self.get(scope, session).await?;
-                let changes = self.suspension(&record, reason)?;
+                let changes = suspension(&self.platform, &record, reason)?;
                 self.platform.commit(scope, changes).await.map(drop)
             })
         };
-        self.while_queue_waits(scope, session, decide).await
+        let suspended = self.while_queue_waits(scope, session, decide).await?;
+        self.hosting.release(&suspended.session);
+        Ok(suspended)
     }
 
     /// Takes a suspended session up again, and with it the turns that waited.
@@ -271,11 +290,15 @@ impl Sessions {
                 if record.session.state.name() != SessionStateName::Suspended {
                     return Err(Error::SessionNotSuspended { state: record.session.state.name() });
                 }
+                let slot = self.hosting.reserve(&record.session)?;
                 let changes = resumption(&record.session, interface, self.platform.now())?.1;
-                self.platform.commit(scope, changes).await.map(drop)
+                self.platform.commit(scope, changes).await?;
+                slot.into_iter().for_each(Slot::keep);
+                Ok(())
             })
         };
         let resumed = self.retry(scope, session, Action::Change, decide).await?;
+        self.hosting.launch(&resumed.session);
         self.orchestrator.start_next(scope, session).await;
         Ok(resumed)
     }
@@ -309,16 +332,15 @@ impl Sessions {
                 if record.session.state.name().is_final() {
                     return ending.accepts_final(&record.session);
                 }
-                let (busy, code) = match ending {
-                    Ending::Complete { busy, .. } => (*busy, FailureCode::Interrupted),
-                    Ending::Cancel { .. } => (Busy::Interrupt, FailureCode::Cancelled),
-                };
-                self.clear_running(scope, &record, busy, code).await?;
+                let (busy, failure) = ending.treatment();
+                let was_running = self.clear_running(scope, &record, busy, &failure).await?;
                 let queued = self.platform.store.list_pending_turns(scope, session).await?;
                 if busy == Busy::Refuse && !queued.is_empty() {
                     return Err(Error::TurnInProgress { turn: queued.first().map(|turn| turn.id) });
                 }
-                let (changes, failed) = self.ending(&record, ending, queued, code)?;
+                let notice = ending.notice().filter(|_| !was_running || !ending.is_told_by_turns());
+                let ended = Ended { record: &record, ending, notice };
+                let (changes, failed) = self.ending(&ended, queued, &failure)?;
                 let committed = self.platform.commit(scope, changes).await?;
                 for turn in failed {
                     self.orchestrator.tell_waiting(turn, &committed);
@@ -326,41 +348,41 @@ impl Sessions {
                 Ok(())
             })
         };
-        self.while_queue_waits(scope, session, decide).await
+        let ended = self.while_queue_waits(scope, session, decide).await?;
+        self.hosting.release(&ended.session);
+        Ok(ended)
     }
 
-    /// Interrupts the running turn and waits for its end, or refuses while one runs.
+    /// Interrupts the running turn and waits for its end, or refuses while one runs. Says whether one ran.
     async fn clear_running(
         &self,
         scope: &Scope,
         record: &SessionRecord,
         busy: Busy,
-        code: FailureCode,
-    ) -> Result<(), Error> {
+        failure: &RuntimeFailure,
+    ) -> Result<bool, Error> {
         let pending = self.platform.store.list_pending_turns(scope, record.session.id).await?;
         let Some(running) = pending.iter().find(|turn| turn.started_at.is_some()) else {
-            return Ok(());
+            return Ok(false);
         };
         match busy {
             Busy::Refuse => Err(Error::TurnInProgress { turn: Some(running.id) }),
-            Busy::Interrupt => self.orchestrator.interrupt(scope, running, code).await,
+            Busy::Interrupt => {
+                self.orchestrator.interrupt(scope, running, failure.clone()).await?;
+                Ok(true)
+            }
         }
     }
 
     /// State, task, queued turns and the message that tells people, all in one change set.
     fn ending(
         &self,
-        record: &SessionRecord,
-        ending: &Ending,
+        Ended { record, ending, notice }: &Ended<'_>,
         queued: Vec<Turn>,
-        code: FailureCode,
+        failure: &RuntimeFailure,
     ) -> Result<(ChangeSet, Vec<Turn>), Error> {
         let at = self.platform.now();
-        let session = record.session.clone();
-        let ended = match ending {
-            Ending::Complete { reason, .. } => session.complete(reason.clone(), at)?,
-            Ending::Cancel { reason } => session.cancel(reason.clone(), at)?,
-        };
+        let ended = ending.apply(record.session.clone(), at)?;
         let mut changes = save(&record.session, &ended, at);
         let below = u32::try_from(queued.len()).unwrap_or(u32::MAX).saturating_add(1);
         changes.expects.push(Expectation::PendingTurnsBelow { log: ended.log, below });
@@ -371,11 +393,11 @@ impl Sessions {
                 &self.platform,
                 &mut changes,
                 turn,
-                outcome::reason_for(code),
+                failure.clone(),
                 at,
             )?);
         }
-        if let Some(content) = ending.notice() {
+        if let Some(content) = notice.clone() {
             let message_id = MessageId::from_uuid(self.platform.new_id());
             let message = MessageCompleted { message_id, role: Role::System, content };
             changes.events.push(event(&ended, at, EventBody::MessageCompleted(message)));
@@ -383,30 +405,10 @@ impl Sessions {
         let body = match ending {
             Ending::Complete { .. } => EventBody::SessionCompleted(change(&ended)),
             Ending::Cancel { .. } => EventBody::SessionCancelled(change(&ended)),
+            Ending::Fail { .. } => EventBody::SessionFailed(change(&ended)),
         };
         changes.events.push(event(&ended, at, body));
         Ok((changes, failed))
-    }
-
-    fn suspension(&self, record: &SessionRecord, reason: &str) -> Result<ChangeSet, Error> {
-        let at = self.platform.now();
-        let checkpoint = Checkpoint {
-            id: CheckpointId::from_uuid(self.platform.new_id()),
-            session: record.session.id,
-            seq: record.log.last_seq,
-            reason: reason.to_owned(),
-            state: CheckpointState {
-                agent_state: record.session.agent_state.clone(),
-                suspension_data: None,
-            },
-            at,
-        };
-        let suspended = record.session.clone().suspend(checkpoint.id, reason.to_owned(), at)?;
-        let mut changes = save(&record.session, &suspended, at);
-        changes.expects.push(Expectation::NoTurnRunning { log: suspended.log });
-        changes.writes.insert(0, Write::PutCheckpoint(Box::new(checkpoint)));
-        changes.events.push(event(&suspended, at, EventBody::SessionSuspended(change(&suspended))));
-        Ok(changes)
     }
 
     /// As [`Self::retry`], while no turn of the session starts. If the session goes on after all, so does its queue.
@@ -458,7 +460,35 @@ fn counting(filter: &SessionFilter) -> Counting {
     if is_search { Counting::UpTo(COUNTED_UP_TO) } else { Counting::Exact }
 }
 
+/// A session that is about to end.
+struct Ended<'a> {
+    record: &'a SessionRecord,
+    ending: &'a Ending,
+    notice: Option<MessageContent>,
+}
+
 impl Ending {
+    /// What becomes of turns that have not ended.
+    fn treatment(&self) -> (Busy, RuntimeFailure) {
+        match self {
+            Self::Complete { busy, .. } => (*busy, outcome::reason_for(FailureCode::Interrupted)),
+            Self::Cancel { .. } => (Busy::Interrupt, outcome::reason_for(FailureCode::Cancelled)),
+            Self::Fail { failure } => (Busy::Interrupt, failure.clone()),
+        }
+    }
+
+    fn apply(&self, session: Session, at: Timestamp) -> Result<Session, Error> {
+        let mut ended = match self {
+            Self::Complete { reason, .. } => session.complete(reason.clone(), at)?,
+            Self::Cancel { reason } => session.cancel(reason.clone(), at)?,
+            Self::Fail { failure } => session.fail(failure.code.as_str().to_owned(), at)?,
+        };
+        if let Self::Complete { reason: Some(reason), .. } = self {
+            ended.profile.metadata.insert("reason".to_owned(), reason.as_str().into());
+        }
+        Ok(ended)
+    }
+
     /// Completing a completed session and cancelling any final one are answered with the session as it is.
     fn accepts_final(&self, session: &Session) -> Result<(), Error> {
         let state = session.state.name();
@@ -466,7 +496,7 @@ impl Ending {
             Self::Complete { .. } if state != SessionStateName::Completed => {
                 Err(Error::SessionNotActive { state, wanted: "be completed" })
             }
-            Self::Complete { .. } | Self::Cancel { .. } => Ok(()),
+            Self::Complete { .. } | Self::Cancel { .. } | Self::Fail { .. } => Ok(()),
         }
     }
 
@@ -475,8 +505,17 @@ impl Ending {
         let reason = match self {
             Self::Complete { reason, .. } => reason.clone()?,
             Self::Cancel { reason } => reason.clone().unwrap_or_else(|| "cancelled".to_owned()),
+            Self::Fail { failure } => {
+                let code = failure.code.as_str().to_owned();
+                return Some(MessageContent::Error { message: failure.message.clone(), code });
+            }
         };
         Some(MessageContent::Status { reason })
+    }
+
+    /// Whether a turn that ends with the session says the same already.
+    fn is_told_by_turns(&self) -> bool {
+        matches!(self, Self::Fail { .. })
     }
 }
 

@@ -11,10 +11,10 @@ use http::{HeaderMap, Method, Uri, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use skein_api::{
-    AddDocument, CancelTurn, ChangeAgentContext, ChangeConversationContext, CompleteSession,
-    CreateAgentContext, CreateConversationContext, CreateOrg, CreateRepo, CreateSession,
-    CreateToken, CreateUser, EditSession, EditUser, Execute, INVALID_ID, IndexRepo, Members,
-    Prompt, Rerun, ResumeSession, SuspendSession,
+    AddDocument, AnswerPermission, CancelTurn, ChangeAgentContext, ChangeConversationContext,
+    CompleteSession, CreateAgentContext, CreateConversationContext, CreateOrg, CreateRepo,
+    CreateSession, CreateToken, CreateUser, EditSession, EditUser, Execute, INVALID_ID, IndexRepo,
+    Members, Prompt, Rerun, ResumeSession, SuspendSession,
 };
 use skein_core::{model::Sha256Hash, platform::IdempotencyKey};
 use tokio::time::timeout;
@@ -37,6 +37,7 @@ pub(crate) trait JsonRequest: DeserializeOwned {
 
 impl JsonRequest for CreateSession {}
 impl JsonRequest for AddDocument {}
+impl JsonRequest for AnswerPermission {}
 impl JsonRequest for IndexRepo {
     const MAY_BE_EMPTY: bool = true;
 }

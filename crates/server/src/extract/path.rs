@@ -22,6 +22,13 @@ pub(crate) struct TurnPath {
     pub(crate) turn: TurnId,
 }
 
+/// A question of a session's agent.
+#[derive(Debug, Clone)]
+pub(crate) struct PermissionPath {
+    pub(crate) session: SessionId,
+    pub(crate) request_id: String,
+}
+
 impl<T: FromStr<Err = InvalidId> + Send> FromRequestParts<Context> for PathId<T> {
     type Rejection = Problem;
 
@@ -39,6 +46,17 @@ impl FromRequestParts<Context> for TurnPath {
         let params = params(parts, context).await?;
         let value = |name| params.iter().find(|(key, _)| *key == name).unwrap_or_default().1;
         Ok(Self { session: parse("id", value("id"))?, turn: parse("turn", value("turn"))? })
+    }
+}
+
+impl FromRequestParts<Context> for PermissionPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
+        let params = params(parts, context).await?;
+        let value = |name| params.iter().find(|(key, _)| *key == name).unwrap_or_default().1;
+        let session = parse("id", value("id"))?;
+        Ok(Self { session, request_id: value("requestId").to_owned() })
     }
 }
 

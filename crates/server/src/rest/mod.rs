@@ -9,6 +9,7 @@ mod operations;
 mod orgs;
 pub(crate) mod paging;
 mod payloads;
+mod permissions;
 mod repos;
 mod sessions;
 mod tokens;
@@ -39,6 +40,8 @@ pub(crate) fn routes() -> OpenApiRouter<Context> {
         .routes(routes!(sessions::prompt::prompt_session))
         .routes(routes!(sessions::messages::list_messages))
         .routes(routes!(sessions::events::follow_events))
+        .routes(routes!(permissions::list::list_permissions))
+        .routes(routes!(permissions::answer::answer_permission))
         .routes(routes!(turns::list::list_turns))
         .routes(routes!(turns::last::last_turn))
         .routes(routes!(turns::get::get_turn))

@@ -6,6 +6,7 @@ mod ask;
 mod audit;
 mod completions;
 mod config;
+pub(crate) mod confine;
 mod doctor;
 mod follow;
 mod ids;
@@ -146,8 +147,8 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::Completions { shell } => completions::run(shell),
         Command::Openapi => output::line(&skein_server::openapi_json()),
         Command::Reference => output::data(crate::cli::reference().as_bytes()),
-        // Handled by the caller, because they end by signals of their own.
-        Command::Up(_) | Command::Serve(_) | Command::Ask(_) => Ok(()),
+        // Handled before, because they end by signals of their own.
+        Command::Up(_) | Command::Serve(_) | Command::Ask(_) | Command::Confine { .. } => Ok(()),
     }
 }
 

@@ -113,6 +113,8 @@ pub(crate) struct Sessions {
     pub(crate) max_active_agents: u32,
     pub(crate) idle_timeout_minutes: f64,
     pub(crate) chain_days: u32,
+    /// How long an agent process may take to open its session.
+    pub(crate) agent_start_seconds: u64,
 }
 
 impl Default for Sessions {
@@ -122,6 +124,7 @@ impl Default for Sessions {
             max_active_agents: 5,
             idle_timeout_minutes: 30.0,
             chain_days: 30,
+            agent_start_seconds: 60,
         }
     }
 }

@@ -9,6 +9,7 @@ use skein_core::{
     agents::{Agent, AgentChoice, Agents},
     feed::Feed,
     history::{History, TurnContext},
+    hosting::{Hosting, HostingSettings},
     intake::{self, ExecuteRequest},
     model::{
         AgentContext, AgentContextId, PayloadId, Scope, SessionId, SystemScope, Turn, TurnState,
@@ -190,7 +191,10 @@ async fn assemble(
     let runtime = Arc::new(runtime(settings, provider)) as Arc<dyn AgentRuntime>;
     let agent = Agent { context, runtime, model: Some("gpt-test".to_owned()), collection: None };
     let agents = Arc::new(Agents::new(vec![agent], "model").unwrap());
-    let orchestrator = Orchestrator::new(Arc::clone(&platform), agents, TaskTracker::new());
+    let settings = HostingSettings::default();
+    let (hosting, _) = Hosting::new(Arc::clone(&platform), Arc::clone(&agents), settings);
+    let orchestrator =
+        Orchestrator::new(Arc::clone(&platform), agents, hosting, TaskTracker::new());
     (orchestrator, History::new(platform))
 }
 

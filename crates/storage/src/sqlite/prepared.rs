@@ -8,7 +8,7 @@ use skein_core::{
     },
 };
 
-use crate::codec;
+use crate::{asked, codec};
 
 /// About what a row takes beside its large columns.
 const ROW_BYTES: usize = 256;
@@ -134,6 +134,7 @@ fn prepare_write(write: Write) -> Result<PreparedWrite, StoreError> {
         Write::PutCheckpoint(checkpoint) => {
             Some(codec::pack_json("checkpoint", &checkpoint.state)?)
         }
+        Write::PutPermission(asked) => Some(asked::pack(asked)?),
         Write::CreateTurn { turn, .. } | Write::PlanTurn(turn) => {
             turn.plan.as_deref().map(|plan| codec::pack_json("plan", plan)).transpose()?
         }

@@ -13,6 +13,7 @@ use skein_testkit::{
     World,
     stories::{
         chains::{advancing, chain, file_item},
+        permissions::{asked, put},
         plans::planned,
     },
 };
@@ -22,7 +23,7 @@ use uuid::Uuid;
 use super::server::{Database, Server, connect};
 
 /// Tables that nothing writes yet: their capabilities come later. Policies are checked on them all the same.
-const UNUSED: [&str; 3] = ["documents", "outputs", "permissions"];
+const UNUSED: [&str; 2] = ["documents", "outputs"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_without_a_filter_shows_the_callers_org_and_nothing_else() {
@@ -230,7 +231,7 @@ async fn stock(world: &World) {
     let finished = world.finish(&world.begin(planned(world)).await).await;
     let held = vec![file_item(world, "src/lib.rs")];
     world.commit(advancing(world.session.log, chain(&finished, 1), held)).await;
-    world.running_turn().await;
+    let question = asked(world, "t.1").await;
     let agent: AgentContextVersion = world.draft_agent_context("reviewer");
     let payload = NewPayload {
         id: world.payload_id(),
@@ -258,6 +259,7 @@ async fn stock(world: &World) {
     world
         .commit(ChangeSet {
             writes: vec![
+                put(&question),
                 Write::CreateToken(world.token("laptop")),
                 Write::CreateRepo(world.draft_repo("skein")),
                 Write::PutAgentContext(Box::new(agent)),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::json;
 use skein_core::{
     model::{
-        ChainDecision, ContextPlanned, Event, EventBody, FailureCode, Interface, Message,
-        MessageCompleted, MessageContent, Mode, PlanStep, PlanUpdated, Role, Seq, SessionChange,
-        SessionStateName, TextDelta, ToolChange, TurnEnded, TurnOpened, Usage,
+        AskedTool, ChainDecision, ContextPlanned, Event, EventBody, FailureCode, Interface,
+        Message, MessageCompleted, MessageContent, Mode, PermissionRequested, PermissionResolved,
+        PlanStep, PlanUpdated, Role, Seq, SessionChange, SessionStateName, TextDelta, ToolChange,
+        TurnEnded, TurnOpened, Usage,
     },
     ports::{ChangeSet, Clock, EventLimit, MessagePage, MessageRange, NewEvent, Storage},
 };
@@ -355,6 +356,21 @@ fn every_body(world: &World) -> Vec<EventBody> {
         EventBody::ToolStarted(tool("pending")),
         EventBody::ToolUpdated(tool("in_progress")),
         EventBody::ToolCompleted(tool("completed")),
+        EventBody::PermissionRequested(PermissionRequested {
+            request_id: "t.1".to_owned(),
+            tool_call: AskedTool {
+                tool_call_id: "call-1".to_owned(),
+                tool: "Write a file".to_owned(),
+                kind: "edit".to_owned(),
+                args: None,
+            },
+            options: Vec::new(),
+        }),
+        EventBody::PermissionResolved(PermissionResolved {
+            request_id: "t.1".to_owned(),
+            option_id: None,
+            by: "timeout".to_owned(),
+        }),
         EventBody::UsageRecorded(Usage { input_tokens: u64::from(u32::MAX) * 8, output_tokens: 0 }),
         EventBody::TurnCompleted(TurnEnded {
             error_code: None,

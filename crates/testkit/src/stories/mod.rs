@@ -7,6 +7,7 @@ pub mod lists;
 pub mod log;
 pub mod payloads;
 pub mod people;
+pub mod permissions;
 pub mod plans;
 pub mod registry;
 pub mod sessions;
@@ -67,6 +68,12 @@ macro_rules! contract_tests {
                 a_chain_needs_a_log
                 tokens_are_counted_by_org_user_and_log_from_a_day_on
                 no_token_is_lost_when_many_turns_end_at_once
+            }
+            permissions {
+                a_question_is_read_back_as_it_was
+                of_many_answers_to_one_question_exactly_one_is_kept
+                only_open_questions_are_listed_as_pending
+                sessions_with_a_process_are_found_while_they_are_at_work
             }
             log {
                 numbers_have_no_gap_under_many_writers_of_one_log

@@ -8,6 +8,7 @@ mod expect;
 mod facts;
 mod payload;
 mod people;
+mod permission;
 mod plan;
 mod registry;
 mod session;
@@ -129,6 +130,10 @@ impl<'a> Applying<'a> {
             }
             Write::PutCheckpoint(checkpoint) => self.put_checkpoint(checkpoint).await,
             Write::CreateDocument(document) => self.create_document(document).await,
+            Write::PutPermission(asked) => self.put_permission(asked).await,
+            Write::SettlePermission { session, request_id, state, answered_by } => {
+                self.settle_permission((*session, request_id), *state, *answered_by).await
+            }
         }
     }
 }
@@ -170,7 +175,9 @@ fn logs_and_turns(changes: &ChangeSet) -> (Vec<Uuid>, Vec<Uuid>) {
             | Write::CreateTicket(_)
             | Write::SetTicketStatus { .. }
             | Write::PutPayloadPart { .. }
-            | Write::PutCheckpoint(_) => {}
+            | Write::PutCheckpoint(_)
+            | Write::PutPermission(_)
+            | Write::SettlePermission { .. } => {}
         }
     }
     let (mut logs, mut turns): (Vec<Uuid>, Vec<Uuid>) = (

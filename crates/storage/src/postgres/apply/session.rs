@@ -28,9 +28,9 @@ const INSERT_SESSION: &str = "INSERT INTO sessions (
     agent_context_id, agent_context_version, conversation_context_id, conversation_context_version,
     repo_id, repo, workspace_id, scope_paths, basket_id, agent_type, interface, task_id,
     parent_id, fork_seq, checkpoint_id, provider_session_id, agent_state,
-    created_at, updated_at, deleted_at
+    created_at, updated_at, deleted_at, is_resident
 ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-          $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)";
+          $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)";
 
 const SAVE_SESSION: &str = "UPDATE sessions SET
     state = $3, state_reason = $4, revision = $5, name = $6, key = $7, description = $8, category = $9,
@@ -304,6 +304,7 @@ impl Applying<'_> {
                     &moment(session.created_at),
                     &moment(session.updated_at),
                     &session.deleted_at.map(moment),
+                    &session.is_resident,
                 ],
             )
             .await?;

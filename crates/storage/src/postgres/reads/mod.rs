@@ -6,6 +6,7 @@ mod document;
 mod event;
 mod payload;
 mod people;
+mod permission;
 mod registry;
 mod session;
 mod session_list;

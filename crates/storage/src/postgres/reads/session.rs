@@ -148,6 +148,7 @@ fn session(row: &Columns<'_>) -> Result<Session, Fault> {
         revision: row.counter("revision")?,
         profile: profile(row)?,
         binding: binding(row)?,
+        is_resident: row.get("is_resident")?,
         interface: row.word("interface")?,
         task: row.id("task_id", TicketId::from_uuid)?,
         lineage: parent.zip(fork_seq).map(|(parent, fork_seq)| Lineage { parent, fork_seq }),

@@ -6,7 +6,7 @@ use skein_core::{
         AgentContext, AgentContextId, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp,
         TurnId, User, UserId,
     },
-    ports::{Identity, PendingTurn, StoreError, SystemStore},
+    ports::{Identity, PendingTurn, ResidentSession, StoreError, SystemStore},
 };
 
 use super::{
@@ -87,6 +87,29 @@ impl SystemStore for PostgresStore {
             })
             .collect();
         Ok(pending?)
+    }
+
+    async fn list_resident(
+        &self,
+        _scope: SystemScope,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<ResidentSession>, StoreError> {
+        let after = after.map(|session| *session.as_uuid());
+        let sql = "SELECT * FROM system_list_resident($1, $2)";
+        let rows = self.system(sql, &[&after, &i64::from(limit)]).await?;
+        let found: Result<Vec<ResidentSession>, Fault> = rows
+            .iter()
+            .map(|row| {
+                let row = Columns::new("session", row);
+                Ok(ResidentSession {
+                    org: row.id("org_id", OrgId::from_uuid)?,
+                    session: row.id("session_id", SessionId::from_uuid)?,
+                    owner: row.id("owner_user", UserId::from_uuid)?,
+                })
+            })
+            .collect();
+        Ok(found?)
     }
 
     async fn register_agents(

@@ -5,6 +5,7 @@ mod event;
 mod expect;
 mod payload;
 mod people;
+mod permission;
 mod plan;
 mod purge;
 mod registry;
@@ -106,6 +107,10 @@ fn apply_write(
         }
         Write::PutCheckpoint(checkpoint) => session::put_checkpoint(target, checkpoint, packed),
         Write::CreateDocument(document) => registry::create_document(target, document),
+        Write::PutPermission(asked) => permission::put(target, asked, packed),
+        Write::SettlePermission { session, request_id, state, answered_by } => {
+            permission::settle(target, (*session, request_id), *state, *answered_by)
+        }
     }
 }
 

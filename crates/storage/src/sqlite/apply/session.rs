@@ -49,10 +49,10 @@ fn insert(target: &Target<'_>, session: &Session) -> Result<(), Fault> {
              conversation_context_id, conversation_context_version, repo_id, repo, workspace_id,
              scope_paths, basket_id, agent_type, interface, checkpoint_id, provider_session_id,
              agent_state, updated_at, deleted_at, log_id, owner_user, created_by, task_id,
-             parent_id, fork_seq, created_at)
+             parent_id, fork_seq, created_at, is_resident)
          VALUES (
              ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)",
     )?;
     bind_changeable(&mut statement, target, session)?;
     statement.raw_bind_parameter(30, key(&session.log))?;
@@ -62,6 +62,7 @@ fn insert(target: &Target<'_>, session: &Session) -> Result<(), Fault> {
     statement.raw_bind_parameter(34, session.lineage.as_ref().map(|line| key(&line.parent)))?;
     statement.raw_bind_parameter(35, session.lineage.map(|line| int(line.fork_seq)))?;
     statement.raw_bind_parameter(36, session.created_at.as_millis())?;
+    statement.raw_bind_parameter(37, session.is_resident)?;
     statement.raw_execute().or_exists("session")?;
     Ok(())
 }

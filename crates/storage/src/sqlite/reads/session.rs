@@ -77,7 +77,7 @@ pub(super) fn find(
                  s.agent_context_id, s.agent_context_version,
                  s.conversation_context_id, s.conversation_context_version,
                  s.repo_id, s.repo, s.workspace_id, s.scope_paths, s.basket_id, s.agent_type,
-                 s.interface, s.task_id, s.parent_id, s.fork_seq, s.provider_session_id,
+                 s.is_resident, s.interface, s.task_id, s.parent_id, s.fork_seq, s.provider_session_id,
                  s.agent_state, s.created_at, s.updated_at, s.deleted_at,
                  o.name, ou.name, cu.name, ac.name, cc.name, r.id, r.name, r.path, r.created_at,
                  l.last_seq, l.last_at, l.turn_count, l.last_turn_id, l.last_turn_status,
@@ -149,6 +149,7 @@ fn session(columns: &mut Columns<'_, '_>) -> Result<Session, Fault> {
             scope_paths: columns.opt_json()?.unwrap_or_default(),
             basket: columns.opt_id()?.zip(columns.get()?),
         },
+        is_resident: columns.get()?,
         interface: columns.word()?,
         task: columns.id()?,
         lineage: columns

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, Org, OrgId, Sha256Hash, SystemScope, Timestamp, TurnId, User,
+        AgentContext, AgentContextId, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp,
+        TurnId, User,
     },
-    ports::{Identity, Lane, PendingTurn, StoreError, SystemStore},
+    ports::{Identity, Lane, PendingTurn, ResidentSession, StoreError, SystemStore},
 };
 
 use super::{
@@ -71,6 +72,31 @@ impl SystemStore for SqliteStore {
         limit: u32,
     ) -> Result<Vec<PendingTurn>, StoreError> {
         self.readers.read(move |connection| list_pending(connection, after, limit)).await
+    }
+
+    async fn list_resident(
+        &self,
+        _scope: SystemScope,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<ResidentSession>, StoreError> {
+        self.readers
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT org_id, id, owner_user FROM sessions
+                     WHERE is_resident = 1 AND state IN ('created', 'active')
+                         AND id > coalesce(?1, x'') ORDER BY id LIMIT ?2",
+                )?;
+                let mut rows = statement.query(params![opt_key(&after), limit])?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let mut columns = Columns::new("session", row);
+                    let (org, session) = (columns.id()?, columns.id()?);
+                    found.push(ResidentSession { org, session, owner: columns.id()? });
+                }
+                Ok(found)
+            })
+            .await
     }
 
     async fn register_agents(

@@ -33,18 +33,28 @@ fn the_schema_goes_up_and_down_and_up_again() {
     let path = directory.path().join("skein.db");
     let clock = StoppedClock::at(Timestamp::from_millis(5));
     let status = |applied_at| {
-        [(1, "0001_init"), (2, "0002_tenants"), (3, "0003_plans"), (4, "0004_documents")]
-            .map(|(version, name)| MigrationStatus { version, name: name.to_owned(), applied_at })
+        [
+            (1, "0001_init"),
+            (2, "0002_tenants"),
+            (3, "0003_plans"),
+            (4, "0004_documents"),
+            (5, "0005_residents"),
+        ]
+        .map(|(version, name)| MigrationStatus {
+            version,
+            name: name.to_owned(),
+            applied_at,
+        })
     };
 
     assert_eq!(migrate::status(&path).unwrap(), status(None));
-    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 4);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 5);
     let all = tables(&path);
     assert_eq!(migrate::up(&path, &clock).unwrap().len(), 0);
     assert_eq!(migrate::status(&path).unwrap(), status(Some(Timestamp::from_millis(5))));
-    assert_eq!(migrate::down(&path, 0).unwrap().len(), 4);
+    assert_eq!(migrate::down(&path, 0).unwrap().len(), 5);
     assert_eq!(tables(&path), ["schema_migrations"]);
-    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 4);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 5);
 
     assert_eq!(tables(&path), all);
     open(&path).unwrap();
@@ -90,14 +100,14 @@ fn a_schema_that_is_older_newer_or_changed_is_not_opened() {
         other => panic!("{:?}", other.err()),
     };
 
-    change("INSERT INTO schema_migrations VALUES (5, '0005_later', zeroblob(32), 0)");
-    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 5, known: 4 }));
-    change("DELETE FROM schema_migrations WHERE version = 5");
+    change("INSERT INTO schema_migrations VALUES (6, '0006_later', zeroblob(32), 0)");
+    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 6, known: 5 }));
+    change("DELETE FROM schema_migrations WHERE version = 6");
     open(&home.path()).unwrap();
     change("UPDATE schema_migrations SET checksum = zeroblob(32)");
     assert!(matches!(refusal(), MigrateError::ChangedMigration { version: 1, .. }));
     change("DELETE FROM schema_migrations");
-    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 4 }));
+    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 5 }));
 }
 
 #[test]
@@ -107,8 +117,8 @@ fn a_migration_that_fails_leaves_the_old_schema() {
     let before = tables(&home.path());
     let mut broken = migrate::MIGRATIONS.to_vec();
     broken.push(crate::migrations::Migration {
-        version: 5,
-        name: "0005_broken",
+        version: 6,
+        name: "0006_broken",
         up: "CREATE TABLE half (n INTEGER); CREATE TABLE half (n INTEGER);",
         down: "",
     });
