@@ -126,15 +126,13 @@ async fn a_line_of_a_hundred_megabytes_is_never_held() {
 }
 
 #[tokio::test]
-async fn a_long_line_before_the_first_answer_fails_the_session() {
+async fn a_long_line_before_the_first_answer_is_skipped() {
     let mut desk = Desk::start(&["--long-line", "17"]).await;
     let session = desk.create().await;
 
-    desk.until_state(&session, "failed").await;
+    let said = desk.said(&session, "say hello").await;
 
-    let [error] = &desk.contents(&session, "error").await[..] else { panic!("one message") };
-    assert_eq!(error["code"], "agent_protocol_error");
-    desk.nothing_runs().await;
+    assert_eq!(said, "hello");
     desk.assert_sound();
 }
 
