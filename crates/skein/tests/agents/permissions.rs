@@ -216,7 +216,7 @@ async fn a_policy_answers_what_it_allows_and_leaves_the_rest_to_people() {
 
 #[tokio::test]
 async fn a_question_that_nobody_answers_times_out() {
-    let desk = Setup::default().agent("permission_timeout_seconds = 1").start().await;
+    let desk = Setup::default().agent("permission_timeout_minutes = 0.02").start().await;
     let session = desk.active().await;
     let turn = desk.api.prompt(&session, "ask p1 edit a.txt").await;
     let asked = asked(&desk, &session).await;
