@@ -1,5 +1,5 @@
 //! What tests of every crate share: fixed time and ids, a world to start from, the contract of the store as stories,
-//! and an agent that follows a script.
+//! and agents that follow a script.
 //!
 //! A storage engine proves itself with one small file:
 //!
@@ -14,6 +14,7 @@
 //! ```
 #![expect(clippy::expect_used, reason = "a fixture that cannot be built fails its test")]
 
+pub mod agent;
 mod fixed;
 mod passages;
 pub mod responses;

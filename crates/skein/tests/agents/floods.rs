@@ -1,0 +1,79 @@
+//! Agents that say more than anybody can write down as fast.
+
+use tokio::task::JoinSet;
+
+use crate::{desk::Desk, processes::status_bytes, scale};
+
+fn numbers(count: usize) -> String {
+    (1..=count).map(|number| format!("{number} ")).collect()
+}
+
+#[tokio::test]
+async fn ten_thousand_updates_a_second_arrive_whole_and_in_order() {
+    let mut desk = Desk::start(&[]).await;
+    let session = desk.active().await;
+    let before = status_bytes(desk.server.pid(), "VmHWM");
+
+    let said = desk.said(&session, "flood 20000 10000").await;
+
+    assert_eq!(said, numbers(20_000));
+    let grown = status_bytes(desk.server.pid(), "VmHWM") - before;
+    assert!(grown < 64 * 1024 * 1024, "{grown} bytes");
+    desk.assert_sound();
+}
+
+#[tokio::test]
+async fn a_flood_outside_of_a_turn_is_not_kept() {
+    let mut desk = Desk::start(&["--flood", "20000", "0"]).await;
+    let session = desk.active().await;
+
+    let said = desk.said(&session, "say hello").await;
+
+    assert_eq!(said, "hello");
+    assert_eq!(desk.messages(&session).await.len(), 2);
+    desk.assert_sound();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_agents_may_stream_at_once() {
+    let count = scale::choose(2_000, 30_000);
+    let mut desk = Desk::start(&[]).await;
+    let mut sessions = Vec::new();
+    for _ in 0..5 {
+        sessions.push(desk.active().await);
+    }
+
+    let mut running = JoinSet::new();
+    for session in sessions.clone() {
+        let api = desk.api.clone();
+        running.spawn(async move {
+            let turn = api.prompt(&session, &format!("flood {count} 1000")).await;
+            let finished = api.finished(&session, &turn).await;
+            (session, turn, finished)
+        });
+    }
+
+    for (session, turn, finished) in running.join_all().await {
+        assert_eq!(finished["status"]["key"], "completed", "{finished}");
+        assert_eq!(desk.said_in(&session, &turn).await, numbers(count));
+        let deltas = desk.events(&session, "message.delta").await;
+        let streamed: String = deltas.iter().map(|delta| delta["text"].as_str().unwrap()).collect();
+        assert_eq!(streamed, numbers(count));
+    }
+    desk.assert_sound();
+}
+
+#[tokio::test]
+async fn a_flood_can_be_cancelled() {
+    let mut desk = Desk::start(&["--ignore-cancel"]).await;
+    let session = desk.active().await;
+    let turn = desk.api.prompt(&session, "flood 100000000 0").await;
+    desk.until_event(&session, "message.delta").await;
+
+    desk.api.delete(&format!("/api/sessions/{session}")).await.expect(200);
+    let turn = desk.api.finished(&session, &turn).await;
+
+    assert_eq!(turn["errorCode"], "cancelled");
+    desk.nothing_runs().await;
+    desk.assert_sound();
+}
