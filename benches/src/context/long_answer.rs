@@ -16,7 +16,7 @@ use crate::{
 const MEGABYTE: usize = 1_000_000;
 
 /// How many answers at once, and how long each is in megabytes.
-const CASES: [(usize, usize); 4] = [(1, 1), (1, 2), (1, 8), (16, 2)];
+const CASES: [(usize, usize); 5] = [(1, 1), (1, 2), (1, 8), (1, 32), (16, 2)];
 
 pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> anyhow::Result<()> {
     for (turns, megabytes) in CASES {

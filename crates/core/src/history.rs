@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
 
 use crate::{
     Error,
     feed::{EventBatch, Subscription},
     model::{
-        EventBody, Message, MessageContent, MessageId, PayloadId, PayloadMeta, Role, Scope, Seq,
-        SessionId, Timestamp, Turn, TurnId,
+        EventBody, Message, MessageContent, MessageId, PayloadId, Role, Scope, Seq, SessionId,
+        Timestamp, Turn, TurnId,
     },
+    payloads::StoredPayload,
     platform::Platform,
     policy::access::{self, Action},
     ports::{EventLimit, MessagePage, MessageRange, SessionRecord, TurnPage, TurnRecord},
@@ -206,11 +206,7 @@ impl History {
     }
 
     /// A payload, for whoever may read a session that holds it.
-    pub async fn payload(
-        &self,
-        scope: &Scope,
-        payload: PayloadId,
-    ) -> Result<(PayloadMeta, Bytes), Error> {
+    pub async fn payload(&self, scope: &Scope, payload: PayloadId) -> Result<StoredPayload, Error> {
         let store = &self.platform.store;
         let meta = store.find_payload(scope, payload).await?;
         let mut readers = store.payload_readers(scope, payload).await?;
@@ -222,7 +218,7 @@ impl History {
             let Some(record) = store.find_session(scope, session).await? else { continue };
             let may_read = access::check(scope, &record, Action::Read).is_ok();
             if let Some(meta) = meta.as_ref().filter(|_| may_read) {
-                return Ok((meta.clone(), store.payload_body(scope, payload).await?));
+                return Ok(StoredPayload::new(&self.platform, scope, meta.clone()));
             }
         }
         Err(Error::NotFound { entity: "payload" })

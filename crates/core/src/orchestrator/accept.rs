@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tracing::{Instrument, info_span, instrument};
 
 use super::{
-    Executed, Orchestrator,
+    AnswerText, Executed, Orchestrator,
     planning::{Planned, Unplanned},
     run::Job,
-    running::Waiting,
+    running::{Finished, Waiting},
 };
 use crate::{
     Error,
@@ -23,7 +23,7 @@ use crate::{
         Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId, TurnOpened,
         TurnRequest, TurnState, TurnStatus,
     },
-    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
+    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES, StoredPayload},
     platform::{IdempotencyKey, Platform, RACE_ATTEMPTS},
     policy::{access::Action, chain::ProviderSays, delta::GivenFile, summary::summarize},
     ports::{
@@ -110,27 +110,37 @@ impl Orchestrator {
     /// Waits for an accepted turn; a replayed one must have finished.
     pub async fn outcome_of(&self, scope: &Scope, accepted: Accepted) -> Result<Executed, Error> {
         let Accepted { session, turn, replayed, waiting, .. } = accepted;
-        if let Some(waiting) = waiting {
-            let finished = waiting.finished().await?;
-            return Ok(Executed {
-                session,
-                turn: finished.turn,
-                answer: finished.answer,
-                bundle: finished.bundle,
-                replayed,
-            });
-        }
-        let stored = self.turn(scope, session, turn, Action::Read).await?.turn;
-        let (answer, bundle) = match &stored.state {
-            TurnState::Pending => return Err(Error::IdempotencyInProgress { turn }),
-            TurnState::Failed(_) => (None, None),
-            TurnState::Completed(answer) => {
-                let body = self.platform.store.payload_body(scope, answer.text).await?;
-                let text = Arc::from(String::from_utf8_lossy(&body));
-                (Some(text), self.stored_bundle(scope, answer.bundle).await?)
+        let (turn, answer, bundle) = match waiting {
+            Some(waiting) => {
+                let Finished { turn, answer, bundle, .. } = waiting.finished().await?;
+                (turn, answer, bundle)
+            }
+            None => (self.turn(scope, session, turn, Action::Read).await?.turn, None, None),
+        };
+        let (answer, bundle) = match (&turn.state, answer) {
+            (TurnState::Pending, _) => return Err(Error::IdempotencyInProgress { turn: turn.id }),
+            (TurnState::Failed(_), _) => (None, None),
+            (TurnState::Completed(_), Some(text)) => (Some(AnswerText::Here(text)), bundle),
+            (TurnState::Completed(answer), None) => {
+                let text = self.stored_text(scope, answer.text).await?;
+                let bundle = match bundle {
+                    Some(bundle) => Some(bundle),
+                    None => self.stored_bundle(scope, answer.bundle).await?,
+                };
+                (Some(text), bundle)
             }
         };
-        Ok(Executed { session, turn: stored, answer, bundle, replayed })
+        Ok(Executed { session, turn, answer, bundle, replayed })
+    }
+
+    async fn stored_text(&self, scope: &Scope, payload: PayloadId) -> Result<AnswerText, Error> {
+        let meta = self.platform.store.find_payload(scope, payload).await?;
+        let meta = meta.ok_or(StoreError::from(Conflict::Missing("payload")))?;
+        let stored = StoredPayload::new(&self.platform, scope, meta);
+        Ok(match stored.is_one_piece() {
+            true => AnswerText::Here(Arc::from(String::from_utf8_lossy(&stored.body().await?))),
+            false => AnswerText::Stored(stored),
+        })
     }
 
     async fn try_accept(

@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
+use futures::{FutureExt, StreamExt, stream::BoxStream};
 use tokio::time::Instant;
 use tracing::{Instrument, error, info_span, warn};
 
@@ -20,7 +20,6 @@ use crate::{
     Error,
     agents::Agent,
     model::{FailureCode, Scope, SessionId, Turn, TurnId},
-    payloads,
     policy::{chain::ProviderSays, delta::GivenFile},
     ports::{
         AgentOutcome, AgentRuntime, AgentUpdate, ChangeSet, Committed, Conflict, Expectation,
@@ -258,7 +257,7 @@ impl Orchestrator {
             let write_at = match writer.due(transcript) {
                 // Before the agent is asked for more: whoever reads along sees the first text at once.
                 Some(at) if at <= Instant::now() => {
-                    writer.begin(self.write(job, transcript.take()));
+                    self.begin_write(&mut writer, job, transcript.take());
                     None
                 }
                 later => later,
@@ -267,6 +266,7 @@ impl Orchestrator {
                 biased;
                 () = job.control.stop.cancelled() => {
                     drop(tokio::time::timeout(LAST_WRITE, writer.settle()).await);
+                    transcript.take_back(writer.give_up());
                     return self.stop(job, transcript).await;
                 }
                 written = writer.written(), if writer.is_writing() => {
@@ -281,7 +281,7 @@ impl Orchestrator {
                     }
                 }
                 () = sleep_until(write_at), if write_at.is_some() => {
-                    writer.begin(self.write(job, transcript.take()));
+                    self.begin_write(&mut writer, job, transcript.take());
                 }
             }
         }
@@ -299,8 +299,11 @@ impl Orchestrator {
 
     /// Writes events in the middle of a turn. If the store does not take them now, it is tried again;
     /// meanwhile what the agent says piles up to a limit, and then the agent waits.
-    fn write<'a>(&'a self, job: &'a Job, ready: Ready) -> BoxFuture<'a, Result<Committed, Error>> {
-        Box::pin(async move { self.patiently(job.turn.id, || self.try_write(job, &ready)).await })
+    fn begin_write<'a>(&'a self, writer: &mut PacedWriter<'a>, job: &'a Job, ready: Ready) {
+        let parts = ready.parts.clone();
+        let write =
+            async move { self.patiently(job.turn.id, || self.try_write(job, &ready)).await };
+        writer.begin(parts, write.boxed());
     }
 
     async fn try_write(&self, job: &Job, ready: &Ready) -> Result<Committed, Error> {
@@ -309,11 +312,7 @@ impl Orchestrator {
             events: ready.events.clone(),
             ..ChangeSet::default()
         };
-        for draft in &ready.drafts {
-            let staged = payloads::stage(&self.platform, &job.scope, draft.clone()).await?;
-            changes.writes.push(Write::PutPayload(staged));
-        }
-        changes.writes.extend(ready.raw_parts.iter().map(super::raw::RawPart::write));
+        changes.writes = ready.writes(&self.platform, &job.scope).await?;
         if let Some((response_id, position)) = ready.response.clone() {
             let turn = job.turn.id;
             changes.writes.push(Write::NoteResponse { turn, response_id, position });

@@ -328,6 +328,17 @@ pub trait PayloadReads: Send + Sync {
     /// The whole body, checked against its SHA-256.
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError>;
 
+    /// A part that was put, whether a payload names it yet or not. A body of more than [`PAYLOAD_PART_BYTES`] is in
+    /// parts, so that it can be read without being held.
+    ///
+    /// [`PAYLOAD_PART_BYTES`]: super::PAYLOAD_PART_BYTES
+    async fn payload_part(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+        part: u32,
+    ) -> Result<Option<Bytes>, StoreError>;
+
     /// Whole bodies in the order of the ids; those that are not there are left out.
     async fn payload_bodies(
         &self,

@@ -318,6 +318,9 @@ impl Exchange {
         let (reply, ready) = (&mut self.reply, &mut self.ready);
         let before = reply.position();
         let fed = self.events.feed(&chunk, |data| reply.take(data, ready));
+        if !self.reply.wants_text() {
+            self.events.leave_out_texts();
+        }
         if self.reply.position() != before {
             self.takings = 0;
             self.heard_nothing = false;

@@ -129,6 +129,11 @@ impl Reply {
         self.end.as_ref()
     }
 
+    /// Whether the text of the answer is still unknown. Once a part of it came in deltas, all of it does.
+    pub(super) fn wants_text(&self) -> bool {
+        !self.has_text && !self.begun_elsewhere
+    }
+
     /// Whether events came and none could be read.
     pub(super) fn is_gibberish(&self) -> bool {
         self.malformed > 0 && self.understood == 0
@@ -313,7 +318,7 @@ impl Reply {
     /// What the last event of a response says: id, usage, and whatever had no event of its own.
     fn last_of(&mut self, response: ResponseObject<'_>, out: &mut VecDeque<AgentUpdate>) {
         self.note_id(response.id.as_deref(), out);
-        let wants_text = !self.has_text && !self.begun_elsewhere;
+        let wants_text = self.wants_text();
         for item in response.output {
             if ItemHead::of(item).kind != "message" {
                 let shown = if self.begun_elsewhere { Shown::Elsewhere } else { Shown::NotYet };

@@ -104,6 +104,7 @@ macro_rules! contract_tests {
                 a_payload_needs_a_log
                 many_bodies_come_in_the_order_in_which_they_were_asked_for
                 one_corrupt_body_of_many_is_told
+                a_part_that_is_put_again_stays_as_it_is
             }
             lists {
                 sessions_are_listed_newest_first_with_whole_records

@@ -1,7 +1,6 @@
 //! `POST /api/ai/agent/execute`
 
 use axum::{
-    Json,
     extract::State,
     response::{IntoResponse, Response},
 };
@@ -16,10 +15,12 @@ use skein_core::{
 };
 
 use crate::{
+    answer::Answer,
     app::Context,
     auth::Caller,
     error::Problem,
     extract::{Creating, Parameters, accepts_event_stream, replayed},
+    json,
     sse::{EventStream, Progress, TurnStream},
 };
 
@@ -65,8 +66,9 @@ async fn whole(
         () = context.app.lifecycle.closing().cancelled() => return Err(Error::Draining.into()),
     };
     let replay = replayed(executed.replayed);
-    let answer = ExecuteResponse::new(executed, instruction_bytes);
-    Ok((replay, Json(answer)).into_response())
+    let answer = Answer::new(executed, instruction_bytes);
+    let answer = json::respond(answer.into_pieces()).await?;
+    Ok((replay, answer).into_response())
 }
 
 async fn stream(
