@@ -22,6 +22,8 @@ pub struct SessionRecord {
     pub conversation_context_name: Option<String>,
     pub repository: Option<Repo>,
     pub log: LogStats,
+    /// When the provider forgets the chain that the next turn goes on from.
+    pub chain_expires_at: Option<Timestamp>,
     /// How the caller came by access, beyond role and `is_public`.
     pub access: Option<AccessVia>,
 }

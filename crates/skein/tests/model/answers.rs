@@ -38,6 +38,11 @@ async fn an_answer_is_whole() {
     assert_eq!(turn["openAIResponseId"], desk.provider.dispatches()[0].response_id);
     assert_eq!(turn["statusTimeStamp"], turn["openAIResponseReceivedDate"]);
     assert!(turn["openAIChainExpiresDate"].is_string(), "{turn}");
+    let session = format!("/api/sessions/{}", answer["sessionId"].as_str().unwrap());
+    let session = desk.api.get(&session).await.expect(200).json();
+    assert_eq!(session["chainExpiresDate"], turn["openAIChainExpiresDate"]);
+    let listed = desk.api.get("/api/sessions").await.expect(200).json();
+    assert_eq!(listed["sessions"][0]["chainExpiresDate"], turn["openAIChainExpiresDate"]);
 }
 
 #[tokio::test]

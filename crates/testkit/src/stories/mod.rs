@@ -62,6 +62,7 @@ macro_rules! contract_tests {
             chains {
                 a_chain_shows_what_it_holds_of_what_was_asked_for
                 a_chain_is_seen_in_its_own_log_and_org_only
+                a_session_shows_when_its_chain_expires
                 a_new_chain_forgets_what_the_one_before_held
                 what_a_chain_holds_is_listed_the_latest_first
                 a_chain_needs_a_log
