@@ -11,6 +11,7 @@ use crate::{
         EventBody, Message, MessageContent, MessageId, PayloadId, Role, Scope, Seq, SessionId,
         Timestamp, Turn, TurnId,
     },
+    orchestrator::Accepted,
     payloads::StoredPayload,
     platform::Platform,
     policy::access::{self, Action},
@@ -177,6 +178,19 @@ impl History {
             is_at_end: false,
             subscription,
         })
+    }
+
+    /// Follows the events of a turn that the caller was just given. Nothing is looked up: the caller may read it, and
+    /// its position is known.
+    pub fn follow_accepted(&self, scope: &Scope, accepted: &Accepted) -> EventReader {
+        EventReader {
+            platform: Arc::clone(&self.platform),
+            scope: scope.clone(),
+            session: accepted.session,
+            position: accepted.before_seq,
+            is_at_end: false,
+            subscription: self.platform.feed.subscribe(accepted.log),
+        }
     }
 
     /// The position before a turn's first event.

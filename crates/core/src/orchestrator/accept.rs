@@ -19,9 +19,9 @@ use crate::{
     history::TurnContext,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
-        EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role, SERVER_RESTART,
-        Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId, TurnOpened,
-        TurnRequest, TurnState, TurnStatus,
+        EventBody, LogId, MessageCompleted, MessageContent, MessageId, PayloadId, Role,
+        SERVER_RESTART, Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId,
+        TurnOpened, TurnRequest, TurnState, TurnStatus,
     },
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES, StoredPayload},
     platform::{IdempotencyKey, Platform, RACE_ATTEMPTS},
@@ -37,9 +37,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Accepted {
     pub session: SessionId,
+    /// Where the turn's events are.
+    pub log: LogId,
     pub turn: TurnId,
     pub sequence_number: u32,
-    /// The position before the turn's first event.
+    /// The position before the turn's first event; 0 for a replay.
     pub before_seq: Seq,
     /// The request was seen before; nothing was done this time.
     pub replayed: bool,
@@ -258,6 +260,7 @@ impl Orchestrator {
                 // A caller that has gone is not told; the turn goes on.
                 drop(tell.send(Ok(Accepted {
                     session,
+                    log: turn.log,
                     turn: turn.id,
                     sequence_number: turn.number,
                     before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
@@ -398,6 +401,7 @@ impl Orchestrator {
         self.platform.session_for(scope, session, Action::Read).await?;
         Ok(Accepted {
             session,
+            log: found.log,
             turn,
             sequence_number: found.number,
             before_seq: 0,
