@@ -205,7 +205,7 @@ impl Transcript {
                 let message_id = self.new_message();
                 self.push(EventBody::PlanUpdated(PlanUpdated { message_id, steps }));
             }
-            AgentUpdate::Tool(update) => self.add_tool(update),
+            AgentUpdate::Tool(update) => self.add_tool(*update),
             AgentUpdate::Permission(ask) => self.add_permission(*ask),
             AgentUpdate::Usage(usage) => self.usage = Some(usage),
             AgentUpdate::Warning(warning) => self.warnings.push(warning),

@@ -166,7 +166,7 @@ pub enum AgentUpdate {
     Text(String),
     Thought(String),
     Plan(Vec<PlanStep>),
-    Tool(ToolUpdate),
+    Tool(Box<ToolUpdate>),
     /// A question that the agent waits with.
     Permission(Box<PermissionAsk>),
     Usage(Usage),

@@ -21,8 +21,8 @@ pub(super) fn translate(update: SessionUpdate) -> Option<AgentUpdate> {
         SessionUpdate::AgentMessageChunk(chunk) => Some(AgentUpdate::Text(text_of(chunk)?)),
         SessionUpdate::AgentThoughtChunk(chunk) => Some(AgentUpdate::Thought(text_of(chunk)?)),
         SessionUpdate::Plan(plan) => Some(AgentUpdate::Plan(steps(plan))),
-        SessionUpdate::ToolCall(call) => Some(AgentUpdate::Tool(started(call))),
-        SessionUpdate::ToolCallUpdate(update) => Some(AgentUpdate::Tool(tool(update))),
+        SessionUpdate::ToolCall(call) => Some(AgentUpdate::Tool(Box::new(started(call)))),
+        SessionUpdate::ToolCallUpdate(update) => Some(AgentUpdate::Tool(Box::new(tool(update)))),
         // What the user said is known; the rest is for editors, or newer than this.
         _ => None,
     }

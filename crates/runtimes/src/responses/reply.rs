@@ -397,14 +397,14 @@ impl Reply {
         let args = item.arguments.map(|text| {
             serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.clone()))
         });
-        out.push_back(AgentUpdate::Tool(ToolUpdate {
+        out.push_back(AgentUpdate::Tool(Box::new(ToolUpdate {
             id,
             tool,
             kind: if is_function { "function".to_owned() } else { item.kind },
             args,
             result: None,
             status: "completed".to_owned(),
-        }));
+        })));
     }
 }
 

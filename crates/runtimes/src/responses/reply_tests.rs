@@ -155,7 +155,7 @@ fn calls_that_the_provider_runs_itself_are_tools_without_a_warning() {
         result: None,
         status: "completed".to_owned(),
     };
-    assert_eq!(updates, [AgentUpdate::Tool(tool)]);
+    assert_eq!(updates, [AgentUpdate::Tool(Box::new(tool))]);
 }
 
 #[test]
