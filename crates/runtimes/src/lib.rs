@@ -1,5 +1,6 @@
 //! What answers instructions: one module per kind of agent, all behind `AgentRuntime`.
 
+pub mod acp;
 pub mod confine;
 pub mod echo;
 pub mod local;

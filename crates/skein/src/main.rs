@@ -1,5 +1,6 @@
 //! The `skein` program: a durable session server for AI agents, and its command line.
 
+mod acp;
 mod cli;
 mod commands;
 mod config;

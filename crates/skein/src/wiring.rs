@@ -30,6 +30,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    acp,
     config::{AgentSettings, Config, Period, Runtime, Settings},
     failure::{Exit, Failure},
     home::Home,
@@ -71,7 +72,7 @@ impl Instance {
         });
         let people = People::new(Arc::clone(&platform));
         leave_token(home, &people).await?;
-        let agents = Arc::new(agents(config, platform.as_ref()).await?);
+        let agents = Arc::new(agents(home, config, platform.as_ref()).await?);
         let (hosting, notices) =
             Hosting::new(Arc::clone(&platform), Arc::clone(&agents), hosting(&config.settings));
         let orchestrator = Orchestrator::new(
@@ -223,7 +224,7 @@ fn limits(settings: &Settings) -> Limits {
 }
 
 /// The configured agents, with ids that are the same after every restart.
-async fn agents(config: &Config, platform: &Platform) -> Result<Agents, Failure> {
+async fn agents(home: &Home, config: &Config, platform: &Platform) -> Result<Agents, Failure> {
     let settings = &config.settings;
     let configured = settings.agents_with_defaults();
     let named = configured.iter().map(|(name, agent)| {
@@ -239,18 +240,25 @@ async fn agents(config: &Config, platform: &Platform) -> Result<Agents, Failure>
     let mut ready = Vec::new();
     for context in known {
         let Some(agent) = configured.get(&context.name) else { continue };
-        let Some(runtime) = runtime(config, &context.name, agent)? else { continue };
+        let Some(runtime) = runtime(home, config, &context.name, agent)? else { continue };
         let (model, collection) = (agent.model.clone(), agent.collection.clone());
         ready.push(Agent { context, runtime, model, collection });
     }
     let default = default_agent(settings);
-    Agents::new(ready, default).ok_or_else(|| {
+    let agents = Agents::new(ready, default).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("the default agent {default:?} cannot be used"))
-    })
+    })?;
+    // A default that the operator has named counts for everything.
+    let for_repositories = match settings.sessions.default_agent {
+        Some(_) => None,
+        None => acp::for_repositories(settings),
+    };
+    Ok(agents.with_repositories_by(for_repositories))
 }
 
 /// One arm per runtime. `None` for those that the settings' check has refused.
 fn runtime(
+    home: &Home,
     config: &Config,
     name: &str,
     agent: &AgentSettings,
@@ -266,7 +274,7 @@ fn runtime(
         }))),
         Runtime::Responses => Some(Arc::new(providers::open(config, agent)?)),
         Runtime::Local => Some(Arc::new(Local)),
-        Runtime::Acp => None,
+        Runtime::Acp => Some(Arc::new(acp::open(home, config, (name, agent))?)),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Turns what an agent does into the events of its turn. No I/O: the runner decides when to write.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{
     accept::event,
@@ -29,6 +29,8 @@ pub(super) struct Transcript {
     coalescing: Coalescing,
     open: Option<OpenText>,
     open_tools: Vec<(MessageId, ToolUpdate)>,
+    /// Calls that have ended; whatever else is told of them comes too late.
+    closed_tools: HashSet<String>,
     ready: Ready,
     /// The texts of the messages that are closed.
     said: Vec<String>,
@@ -110,6 +112,7 @@ impl Transcript {
             coalescing,
             open,
             open_tools: Vec::new(),
+            closed_tools: HashSet::new(),
             ready: Ready::default(),
             said: before.said,
             response: ResponseMark {
@@ -143,7 +146,7 @@ impl Transcript {
                 self.push(EventBody::PlanUpdated(PlanUpdated { message_id, steps }));
             }
             AgentUpdate::Tool(update) => self.add_tool(update),
-            AgentUpdate::Permission(ask) => self.add_permission(ask),
+            AgentUpdate::Permission(ask) => self.add_permission(*ask),
             AgentUpdate::Usage(usage) => self.usage = Some(usage),
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
             AgentUpdate::Response(id) => self.response.id = Some(id),
@@ -264,6 +267,9 @@ impl Transcript {
 
     /// A tool call closes the open text. Calls are known by id; updates may come in any order.
     fn add_tool(&mut self, update: ToolUpdate) {
+        if self.closed_tools.contains(&update.id) {
+            return;
+        }
         self.close_text(Ending::Whole);
         let known = self.open_tools.iter().position(|(_, tool)| tool.id == update.id);
         let (message_id, tool, is_new) = match known {
@@ -279,6 +285,7 @@ impl Transcript {
             self.push(EventBody::ToolUpdated(tool_change(message_id, tool.clone())));
         }
         if tool.is_closed() {
+            self.closed_tools.insert(tool.id.clone());
             self.push(EventBody::ToolCompleted(tool_change(message_id, tool)));
         } else {
             self.open_tools.push((message_id, tool));

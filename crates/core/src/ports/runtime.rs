@@ -168,7 +168,7 @@ pub enum AgentUpdate {
     Plan(Vec<PlanStep>),
     Tool(ToolUpdate),
     /// A question that the agent waits with.
-    Permission(PermissionAsk),
+    Permission(Box<PermissionAsk>),
     Usage(Usage),
     /// A notice for the turn's warnings.
     Warning(String),

@@ -165,7 +165,8 @@ impl Mounts {
 /// The links that a path leads over, with what each says.
 fn links(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut found = Vec::new();
-    let mut rest: Vec<_> = path.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+    let mut rest: Vec<_> =
+        path.components().rev().map(|part| part.as_os_str().to_owned()).collect();
     let mut walked = PathBuf::new();
     while let Some(part) = rest.pop() {
         match Path::new(&part).components().next() {

@@ -24,8 +24,7 @@ use tokio::{
 };
 
 use super::{
-    ConfineError, Confinement, Requirement, Support,
-    bubblewrap,
+    ConfineError, Confinement, Requirement, Support, bubblewrap,
     environment::Variables,
     message::{self, Ended, Failure, Plan, Report, Walls},
     places::Places,
@@ -212,7 +211,8 @@ pub(super) fn start(confinement: &Confinement, order: Order) -> Result<Starting,
     let was_killed = Arc::clone(&killed);
     let cage =
         Cage { lifeline: Arc::clone(&lifeline), walls, supervisor: None, killed, exit: exits };
-    let keeper = Keeper { lifeline, program: name.to_owned(), plan, handles: [agent_stdin, workspace] };
+    let keeper =
+        Keeper { lifeline, program: name.to_owned(), plan, handles: [agent_stdin, workspace] };
     // bubblewrap dies with the thread that started it, so that thread stays as long as it does.
     thread::Builder::new().name("cage".to_owned()).spawn(move || {
         let ended = keeper.keep(command, theirs, tell_ready).unwrap_or_else(|| {
@@ -334,7 +334,8 @@ impl Keeper {
         self.lifeline.set_read_timeout(None)?;
         match answer {
             Ok(Some((Report::Started { shortcomings }, mut handles))) => {
-                let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+                let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take())
+                else {
                     return Err(io::Error::other("the agent has no pipes").into());
                 };
                 Ok(Ready { stdout, stderr, supervisor: handles.pop(), shortcomings })

@@ -16,8 +16,7 @@ use super::{
 const TESTED: ABI = ABI::V6;
 
 /// Devices that hold nothing, and the one that says who may use which terminal.
-const DEVICES: [&str; 5] =
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// Places that bubblewrap makes anew, so that what is in them is the agent's own.
 const OWN_PLACES: [&str; 2] = ["/tmp", "/dev/shm"];

@@ -23,7 +23,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use caged::{Caged, Exit};
+pub use caged::{Cage, Caged, Exit};
 pub use supervisor::{CAGE_FAILED, main as supervise};
 pub use support::{Bubblewrap, Nesting, Support};
 

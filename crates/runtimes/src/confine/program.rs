@@ -75,9 +75,8 @@ fn interpreter(path: &Path, search_path: Option<&OsStr>) -> Option<PathBuf> {
     if interpreter.file_name() != Some(OsStr::new("env")) {
         return Some(interpreter);
     }
-    let is_name = |word: &&OsStr| {
-        !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=')
-    };
+    let is_name =
+        |word: &&OsStr| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     search(words.find(is_name)?.to_str()?, search_path)
 }
 
@@ -85,7 +84,8 @@ fn interpreter(path: &Path, search_path: Option<&OsStr>) -> Option<PathBuf> {
 fn installation(path: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     // Packages of one installation refer to each other, so all of them: the outermost directory.
-    let modules = path.components().position(|part| part == Component::Normal("node_modules".as_ref()));
+    let modules =
+        path.components().position(|part| part == Component::Normal("node_modules".as_ref()));
     if let Some(depth) = modules {
         places.push(path.components().take(depth + 1).collect());
     }
@@ -118,7 +118,8 @@ mod tests {
         let script = base.join("node/lib/node_modules/@google/cli/dist/index.js");
         executable(&script, "#!/usr/bin/env -S node --no-warnings\n");
         executable(&base.join("node/bin/node"), "\x7fELF");
-        symlink("../lib/node_modules/@google/cli/dist/index.js", base.join("node/bin/gemini")).unwrap();
+        symlink("../lib/node_modules/@google/cli/dist/index.js", base.join("node/bin/gemini"))
+            .unwrap();
         fs::create_dir_all(base.join("node/share/private")).unwrap();
         let path = base.join("node/bin");
 

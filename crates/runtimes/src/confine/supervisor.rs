@@ -14,8 +14,8 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags},
     process::{
-        DumpableBehavior, Pid, PidfdFlags, Signal, WaitStatus, getpid, kill_process, pidfd_open, set_child_subreaper,
-        set_dumpable_behavior, setsid, umask,
+        DumpableBehavior, Pid, PidfdFlags, Signal, WaitStatus, getpid, kill_process, pidfd_open,
+        set_child_subreaper, set_dumpable_behavior, setsid, umask,
     },
 };
 use tokio::{
@@ -131,7 +131,8 @@ fn enter(plan: &Plan, outside: OwnedFd) -> Result<OwnedFd, Failure> {
         Walls::Namespaces => {
             // The way out over this handle must be closed before anything else happens.
             drop(outside);
-            open_directory(&plan.workspace).map_err(|error| Failure::Workspace(error.to_string()))?
+            open_directory(&plan.workspace)
+                .map_err(|error| Failure::Workspace(error.to_string()))?
         }
     };
     let found = identity(&workspace).map_err(|error| Failure::Workspace(error.to_string()))?;
@@ -157,7 +158,8 @@ impl Cage {
             let filtered = filters.and_then(|filters| syscalls::apply(&filters));
             agent.spawn().map(|child| (child.id(), filtered))
         });
-        let started = starting.join().map_err(|_| cage("the starting thread panicked".to_owned()))?;
+        let started =
+            starting.join().map_err(|_| cage("the starting thread panicked".to_owned()))?;
         let (id, filtered) = started.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Failure::NotFound,
             _ => cage(format!("{}: {error}", plan.program.display())),

@@ -65,10 +65,13 @@ impl Support {
     /// One sentence per thing that cannot be had.
     pub(super) fn shortcomings(&self, confinement: &Confinement) -> Vec<String> {
         let mut sentences = Vec::new();
-        let without = "the agent sees which other processes run, and gets no Unix sockets and no terminals";
+        let without =
+            "the agent sees which other processes run, and gets no Unix sockets and no terminals";
         match &self.bubblewrap {
             Bubblewrap::Works { .. } => {}
-            Bubblewrap::Missing => sentences.push(format!("bubblewrap is not installed: {without}")),
+            Bubblewrap::Missing => {
+                sentences.push(format!("bubblewrap is not installed: {without}"))
+            }
             Bubblewrap::Fails { reason } => {
                 sentences.push(format!("bubblewrap does not work here ({reason}): {without}"));
             }

@@ -14,9 +14,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// over, has little time to be somebody else.
 pub(super) fn signal_all(signal: Signal) {
     let mut pids: Vec<i32> = match fs::read_dir("/proc") {
-        Ok(entries) => entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect(),
+        Ok(entries) => {
+            entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+        }
         Err(_) => return,
     };
     // Parents mostly come before their children; those that do not are found by the next round.

@@ -9,6 +9,7 @@ use std::{
 
 use serde::Serialize;
 use serde_json::json;
+use skein_runtimes::confine::{Bubblewrap, Confinement, Launcher, Support};
 
 use super::{Context, Format, index::trust, migrate, up};
 use crate::{
@@ -56,6 +57,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         checks.push(Check::warn("home", detail, "skein serve makes it"));
     }
     checks.extend(check_git(context));
+    checks.extend(check_confinement());
     print(context, &checks)?;
     match checks.iter().filter(|check| check.state == State::Broken).count() {
         0 => Ok(()),
@@ -269,6 +271,29 @@ fn check_space(path: &Path) -> Check {
         NO_SPACE..LITTLE_SPACE => Check::warn("disk", detail, "free some space soon"),
         LITTLE_SPACE.. => Check::ok("disk", detail),
     }
+}
+
+/// What holds agent processes in, and what is missing for it.
+fn check_confinement() -> Vec<Check> {
+    const NAME: &str = "confinement";
+    let launcher = match Launcher::find() {
+        Ok(launcher) => launcher,
+        Err(error) => {
+            let remedy = "start skein by its path";
+            return vec![Check::warn(NAME, format!("skein does not find itself: {error}"), remedy)];
+        }
+    };
+    let support = Support::of(&launcher);
+    let shortcomings = Confinement::new(launcher).inspect();
+    let warn = |detail| Check::warn(NAME, detail, support.remedy());
+    let mut checks: Vec<_> = shortcomings.into_iter().map(warn).collect();
+    if let Bubblewrap::Works { version, .. } = &support.bubblewrap {
+        checks.push(Check::ok(NAME, format!("bubblewrap {version}")));
+    }
+    if let Some(version) = support.landlock {
+        checks.push(Check::ok(NAME, format!("Landlock, version {version}")));
+    }
+    checks
 }
 
 impl Check {

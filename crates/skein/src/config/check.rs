@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 
 use skein_runtimes::responses::{PRESETS, preset};
 
+use crate::acp;
+
 use super::{
     AgentSettings, Config, ConfigProblem, Provider, Runtime, Settings,
     sections::{BUILT_IN_AGENTS, is_postgres},
 };
 
 /// What can be named in `runtime` today.
-const RUNTIMES: &str = "echo, local, responses";
+const RUNTIMES: &str = "acp, echo, local, responses";
 
 pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
     let settings = &config.settings;
@@ -39,6 +41,7 @@ impl AgentSettings {
     /// `echo` and `local` are what their names say unless they are told otherwise.
     pub(crate) fn runtime_of(&self, name: &str) -> Option<Runtime> {
         self.runtime.or(match name {
+            known if acp::preset(known).is_some() => Some(Runtime::Acp),
             "echo" => Some(Runtime::Echo),
             "local" => Some(Runtime::Local),
             _ => None,
@@ -127,20 +130,44 @@ fn check_agent(config: &Config, name: &str, agent: &AgentSettings) -> Result<(),
     match agent.runtime_of(name) {
         Some(Runtime::Echo | Runtime::Local) => Ok(()),
         Some(Runtime::Responses) => check_provider_of(config, name, agent),
-        Some(other) => Err(config.problem(
-            &format!("{key}.runtime"),
-            format!(
-                "agent {name:?} needs the runtime {:?}, which is not in this version yet",
-                other.name()
-            ),
-            &format!("this version has: {RUNTIMES}; remove [{key}] or change its runtime"),
-        )),
+        Some(Runtime::Acp) => check_acp(config, name, agent),
         None => Err(config.problem(
             &key,
             format!("agent {name:?} has no runtime"),
             &format!("add runtime = …; this version has: {RUNTIMES}"),
         )),
     }
+}
+
+fn check_acp(config: &Config, name: &str, agent: &AgentSettings) -> Result<(), ConfigProblem> {
+    let key = format!("agents.{name}");
+    if acp::command(agent, acp::preset(name)).is_empty() {
+        let known: Vec<_> = skein_runtimes::acp::PRESETS.iter().map(|preset| preset.name).collect();
+        return Err(config.problem(
+            &format!("{key}.command"),
+            format!("agent {name:?} has no command"),
+            &format!("add command = [\"PROGRAM\", …]; known without one: {}", known.join(", ")),
+        ));
+    }
+    let times = [
+        ("timeout_minutes", agent.timeout_minutes),
+        ("permission_timeout_minutes", agent.permission_timeout_minutes),
+    ];
+    for (setting, minutes) in times {
+        let is_time = |minutes: f64| minutes > 0.0 && minutes < 1e9;
+        if let Some(minutes) = minutes.filter(|minutes| !is_time(*minutes)) {
+            return Err(config.problem(
+                &format!("{key}.{setting}"),
+                format!("{minutes} is not a time to wait"),
+                "give minutes above 0; fractions are allowed",
+            ));
+        }
+    }
+    if let Some(path) = agent.read_paths.iter().find(|path| !path.starts_with('/')) {
+        let reason = format!("{path:?} is not an absolute path");
+        return Err(config.problem(&format!("{key}.read_paths"), reason, "write it from the root"));
+    }
+    Ok(())
 }
 
 fn check_provider(config: &Config, name: &str, provider: &Provider) -> Result<(), ConfigProblem> {

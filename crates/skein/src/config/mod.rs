@@ -17,7 +17,8 @@ use figment::{
 pub(crate) use environment::Environment;
 pub(crate) use problem::ConfigProblem;
 pub(crate) use sections::{
-    AgentSettings, Chain, LogFormat, Period, Provider, Runtime, Settings, Store, Switch,
+    AgentSettings, Chain, ConfinementChoice, HomeChoice, LogFormat, NetworkChoice, Period,
+    PermissionChoice, Provider, Runtime, Settings, Store, Switch,
 };
 pub(crate) use show::ShownValue;
 

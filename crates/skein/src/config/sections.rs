@@ -226,17 +226,72 @@ pub(crate) struct AgentSettings {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) permissions: Option<String>,
+    pub(crate) permissions: Option<PermissionChoice>,
+    /// By the names of repositories, instead of `permissions`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) repository_permissions: BTreeMap<String, PermissionChoice>,
+    /// A question that nobody has answered by then is called off; left out: the turn's own time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) permission_timeout_minutes: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) read_paths: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) home: Option<String>,
+    pub(crate) home: Option<HomeChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) network: Option<String>,
+    pub(crate) network: Option<NetworkChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) confinement: Option<String>,
+    pub(crate) confinement: Option<ConfinementChoice>,
+    /// Of one process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_mib: Option<u64>,
+    /// Of one process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) open_files: Option<u64>,
+    /// Processes and threads together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processes: Option<u64>,
+    /// For one turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_minutes: Option<f64>,
+}
+
+/// What an agent may do without asking.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PermissionChoice {
+    #[default]
+    Ask,
+    AllowReads,
+    AllowAll,
+}
+
+/// What an agent takes for its user's home.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum HomeChoice {
+    #[default]
+    Isolated,
+    User,
+}
+
+/// Whether an agent may reach other machines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NetworkChoice {
+    #[default]
+    Allow,
+    Deny,
+}
+
+/// What happens where an agent cannot be confined as it should be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ConfinementChoice {
+    #[default]
+    Prefer,
+    Require,
 }
 
 /// What runs an agent.
@@ -247,17 +302,6 @@ pub(crate) enum Runtime {
     Local,
     Responses,
     Acp,
-}
-
-impl Runtime {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Echo => "echo",
-            Self::Local => "local",
-            Self::Responses => "responses",
-            Self::Acp => "acp",
-        }
-    }
 }
 
 /// Wake-ups between several nodes.

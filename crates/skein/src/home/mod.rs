@@ -73,6 +73,11 @@ impl Home {
         self.path.join("trusted")
     }
 
+    /// Where agents have their homes, one for each session.
+    pub(crate) fn agent_homes(&self) -> PathBuf {
+        self.path.join("agents")
+    }
+
     pub(crate) fn database_file(&self) -> PathBuf {
         self.path.join("skein.db")
     }

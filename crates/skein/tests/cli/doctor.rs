@@ -41,8 +41,28 @@ fn a_home_that_does_not_exist_is_no_fault_and_is_not_made() {
 
     let ran = home.run(&["--home", missing.to_str().unwrap(), "doctor", "--json"]);
 
-    assert_eq!(states(&ran.json()), [pair("config", "ok"), pair("home", "warn")]);
+    let (confinement, others): (Vec<_>, Vec<_>) =
+        states(&ran.json()).into_iter().partition(|(name, _)| name == "confinement");
+    assert_eq!(others, [pair("config", "ok"), pair("home", "warn")]);
+    assert!(!confinement.is_empty());
     assert!(!missing.exists());
+}
+
+#[test]
+fn what_holds_agents_in_is_named_and_so_is_what_is_missing() {
+    let home = TestHome::new();
+    let nothing = home.file("empty");
+    fs::create_dir(&nothing).unwrap();
+
+    let with = home.run(&["doctor"]);
+    let without = Ran::of(home.command(&["doctor"]).env("PATH", &nothing));
+
+    let line = |ran: &Ran, start: &str| ran.stdout.lines().any(|line| line.starts_with(start));
+    assert!(line(&with, "ok\tconfinement\tbubblewrap "), "{}", with.stdout);
+    assert!(line(&with, "ok\tconfinement\tLandlock, version "), "{}", with.stdout);
+    let missing = "warn\tconfinement\tbubblewrap is not installed: ";
+    assert!(line(&without, missing), "{}", without.stdout);
+    assert!(without.stdout.contains("apt install bubblewrap"), "{}", without.stdout);
 }
 
 #[tokio::test]

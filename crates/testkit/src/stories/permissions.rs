@@ -23,7 +23,7 @@ pub async fn a_question_is_read_back_as_it_was(store: Arc<dyn Storage>) {
     assert_eq!(found, Some(first.clone()));
     assert_eq!(store.find_permission(&scope, session, "t.3").await.expect("a read"), None);
     let newest = store.list_permissions(&scope, session, 1).await.expect("a read");
-    assert_eq!(newest, [second.clone()]);
+    assert_eq!(newest, std::slice::from_ref(&second));
     let all = store.list_permissions(&scope, session, 9).await.expect("a read");
     assert_eq!(all, [first, second]);
 }
