@@ -42,6 +42,9 @@ pub(crate) struct ProviderArguments {
     /// Waits so long before each event.
     #[arg(long, default_value_t = 0)]
     pub(crate) pause_ms: u64,
+    /// So many events come without that pause.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) quick_events: usize,
 }
 
 /// One thing to measure.

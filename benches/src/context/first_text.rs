@@ -13,8 +13,11 @@ use crate::{
     turns::quantile,
 };
 
-/// The provider waits so long before each event, so that a turn takes about half a second.
-const PAUSE_MS: u64 = 10;
+/// The provider waits so long before each event behind the first text, so that a turn takes about half a second.
+const PAUSE_MS: u64 = 25;
+
+/// Events up to the first text: it is created, goes on, has an item, which has a part, which has a delta.
+const UP_TO_TEXT: usize = 5;
 
 /// Turns that are not counted: connections are made, pools filled.
 const WARM_UP: usize = 2;
@@ -36,10 +39,11 @@ impl Round {
 
 pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> anyhow::Result<()> {
     let sessions = arguments.context_sessions;
-    let paced = ProviderArguments { answer_bytes: None, pause_ms: PAUSE_MS };
+    let paced =
+        ProviderArguments { answer_bytes: None, pause_ms: PAUSE_MS, quick_events: UP_TO_TEXT };
     let name = format!("ms added to the first text, {sessions} turns under way");
     measure_with(arguments, &paced, (&name, "first text, paced"), report).await?;
-    let at_once = ProviderArguments { answer_bytes: None, pause_ms: 0 };
+    let at_once = ProviderArguments { answer_bytes: None, pause_ms: 0, quick_events: 0 };
     let name = format!("ms added to the first text, {sessions} turns at full speed");
     measure_with(arguments, &at_once, (&name, "first text, full speed"), report).await
 }

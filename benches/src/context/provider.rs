@@ -35,7 +35,8 @@ pub(crate) fn serve(arguments: &ProviderArguments) -> anyhow::Result<()> {
             Some(bytes) => Answer::filler(bytes).chunk_chars(CHUNK_CHARS),
             None => Answer::default(),
         };
-        let answer = Answer { pause_ms: arguments.pause_ms, ..answer };
+        let ProviderArguments { pause_ms, quick_events, .. } = *arguments;
+        let answer = Answer { pause_ms, quick_events, ..answer };
         server.script(Script::from(answer).always());
         println!("{}", serde_json::json!({"address": server.address()}));
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?.recv().await;
@@ -60,6 +61,7 @@ impl Provider {
     pub(super) async fn start(arguments: &ProviderArguments) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["provider", "--pause-ms", &arguments.pause_ms.to_string()]);
+        command.args(["--quick-events", &arguments.quick_events.to_string()]);
         if let Some(bytes) = arguments.answer_bytes {
             command.args(["--answer-bytes", &bytes.to_string()]);
         }

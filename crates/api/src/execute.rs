@@ -8,7 +8,7 @@ use skein_core::{
         self, AgentContextId, ChainDecision, ChunkFate, ConversationContextId, Mode, RepoId,
         SessionId, TurnState,
     },
-    orchestrator::Executed,
+    orchestrator::{AnswerText, Executed},
     policy::active_files,
 };
 use utoipa::ToSchema;
@@ -243,7 +243,8 @@ impl From<model::Usage> for Usage {
 }
 
 impl ExecuteResponse {
-    /// `instruction_bytes` is the size of the whole instruction, of which a turn keeps a summary only.
+    /// `instruction_bytes` is the size of the whole instruction, of which a turn keeps a summary only. An answer that is not
+    /// at hand is left empty, for [`Self::around_text`].
     pub fn new(executed: Executed, instruction_bytes: u64) -> Self {
         let turn = executed.turn;
         let context = SentContext::new(&turn, instruction_bytes);
@@ -263,7 +264,10 @@ impl ExecuteResponse {
             session_id: *executed.session.as_uuid(),
             turn_id: *turn.id.as_uuid(),
             conversation_id: *turn.request.conversation.as_uuid(),
-            text: executed.answer.map(|answer| answer.as_ref().to_owned()),
+            text: executed.answer.map(|answer| match answer {
+                AnswerText::Here(text) => text.as_ref().to_owned(),
+                AnswerText::Stored(_) => String::new(),
+            }),
             sources,
             file_bundle: executed.bundle.map(|bundle| bundle.as_ref().into()),
             warnings: turn.warnings,
@@ -272,6 +276,20 @@ impl ExecuteResponse {
             usage: response.usage.map(Usage::from),
             context,
         }
+    }
+}
+
+impl ExecuteResponse {
+    /// The JSON before and after the content of an empty text, which is too long to be held.
+    pub fn around_text(&self) -> Result<(Vec<u8>, Vec<u8>), serde_json::Error> {
+        const EMPTY: &[u8] = br#""text":"""#;
+
+        let mut before = serde_json::to_vec(self)?;
+        // Nothing that stands before the field can contain it: names and ids.
+        let found = before.windows(EMPTY.len()).position(|bytes| bytes == EMPTY);
+        let at = found.map_or(before.len(), |at| at + EMPTY.len() - 1);
+        let after = before.split_off(at);
+        Ok((before, after))
     }
 }
 

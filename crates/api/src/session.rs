@@ -188,7 +188,7 @@ impl From<SessionRecord> for Session {
             task_id: *session.task.as_uuid(),
             parent_session_id: session.lineage.map(|lineage| *lineage.parent.as_uuid()),
             checkpoint_id: session.checkpoint.map(|id| *id.as_uuid()),
-            chain_expires_date: None,
+            chain_expires_date: record.chain_expires_at.map(Time),
             provider_session_id: session.provider_session_id,
             basket_id: basket_id.map(|id| *id.as_uuid()),
             agent_type,

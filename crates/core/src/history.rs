@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
 
 use crate::{
     Error,
     feed::{EventBatch, Subscription},
     model::{
-        EventBody, Message, MessageContent, MessageId, PayloadId, PayloadMeta, Role, Scope, Seq,
-        SessionId, Timestamp, Turn, TurnId,
+        EventBody, Message, MessageContent, MessageId, PayloadId, Role, Scope, Seq, SessionId,
+        Timestamp, Turn, TurnId,
     },
+    orchestrator::Accepted,
+    payloads::StoredPayload,
     platform::Platform,
     policy::access::{self, Action},
     ports::{EventLimit, MessagePage, MessageRange, SessionRecord, TurnPage, TurnRecord},
@@ -179,6 +180,19 @@ impl History {
         })
     }
 
+    /// Follows the events of a turn that the caller was just given. Nothing is looked up: the caller may read it, and
+    /// its position is known.
+    pub fn follow_accepted(&self, scope: &Scope, accepted: &Accepted) -> EventReader {
+        EventReader {
+            platform: Arc::clone(&self.platform),
+            scope: scope.clone(),
+            session: accepted.session,
+            position: accepted.before_seq,
+            is_at_end: false,
+            subscription: self.platform.feed.subscribe(accepted.log),
+        }
+    }
+
     /// The position before a turn's first event.
     pub async fn position_before(
         &self,
@@ -206,11 +220,7 @@ impl History {
     }
 
     /// A payload, for whoever may read a session that holds it.
-    pub async fn payload(
-        &self,
-        scope: &Scope,
-        payload: PayloadId,
-    ) -> Result<(PayloadMeta, Bytes), Error> {
+    pub async fn payload(&self, scope: &Scope, payload: PayloadId) -> Result<StoredPayload, Error> {
         let store = &self.platform.store;
         let meta = store.find_payload(scope, payload).await?;
         let mut readers = store.payload_readers(scope, payload).await?;
@@ -222,7 +232,7 @@ impl History {
             let Some(record) = store.find_session(scope, session).await? else { continue };
             let may_read = access::check(scope, &record, Action::Read).is_ok();
             if let Some(meta) = meta.as_ref().filter(|_| may_read) {
-                return Ok((meta.clone(), store.payload_body(scope, payload).await?));
+                return Ok(StoredPayload::new(&self.platform, scope, meta.clone()));
             }
         }
         Err(Error::NotFound { entity: "payload" })

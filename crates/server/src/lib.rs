@@ -5,6 +5,7 @@
 //! the one map of refusals, `admission` says who is let in, and `edge` is what every request passes through.
 
 mod admission;
+mod answer;
 mod app;
 mod auth;
 mod edge;

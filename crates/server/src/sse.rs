@@ -10,10 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use futures::{Stream, future::BoxFuture, stream};
+use futures::{Stream, StreamExt, future::BoxFuture, stream};
 use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
-use skein_api::{EventView, ExecuteResponse};
+use skein_api::EventView;
 use skein_core::{
     Error,
     feed::Frames,
@@ -23,9 +23,15 @@ use skein_core::{
     people,
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
-use tracing::warn;
+use tracing::{error, warn};
 
-use crate::{app::Context, error::Problem, json, limits::StreamSlot};
+use crate::{
+    answer::Answer,
+    app::Context,
+    error::Problem,
+    json::{self, Pieces},
+    limits::StreamSlot,
+};
 
 /// Tells a client at once that the stream is open.
 const GREETING: Bytes = Bytes::from_static(b": open\n\n");
@@ -171,6 +177,8 @@ pub(crate) enum Progress {
     Running(Outcome),
     /// The outcome is known; its events may still be on their way.
     Known(Box<Executed>),
+    /// Its events were sent; the answer follows.
+    Telling(Pieces),
     /// Everything was said.
     Told,
 }
@@ -187,6 +195,7 @@ impl TurnStream {
         loop {
             let next = match &mut self.progress {
                 Progress::Told => return None,
+                Progress::Telling(answer) => return tell_on(answer).await,
                 Progress::Known(_) => self.events.next().await?,
                 Progress::Running(outcome) => tokio::select! {
                     biased;
@@ -224,13 +233,25 @@ impl TurnStream {
                 Ok(executed) => self.tell(&mut text, executed),
                 Err(error) => text.extend_from_slice(&self.give_up(error)),
             },
-            Progress::Told => {}
+            Progress::Telling(_) | Progress::Told => {}
         }
         Some(text.into())
     }
 
-    fn tell(&self, text: &mut Vec<u8>, executed: Executed) {
-        write_frame(text, "done", &ExecuteResponse::new(executed, self.instruction_bytes));
+    /// A short answer goes out with the last events, a long one follows piece by piece.
+    fn tell(&mut self, text: &mut Vec<u8>, executed: Executed) {
+        const END: &[u8] = b"\n\n";
+
+        text.extend_from_slice(b"event: done\ndata: ");
+        match Answer::new(executed, self.instruction_bytes) {
+            Answer::Short(answer) => {
+                text.extend_from_slice(&answer);
+                text.extend_from_slice(END);
+            }
+            Answer::Long(answer) => {
+                self.progress = Progress::Telling(answer.chain(json::piece(END)).boxed());
+            }
+        }
     }
 
     /// The turn exists, but this server cannot say how it ended.
@@ -239,6 +260,17 @@ impl TurnStream {
         let mut text = Vec::new();
         write_frame(&mut text, "error", &Problem::from(error).to_wire(""));
         text.into()
+    }
+}
+
+/// The next piece. A frame that is cut short is none: the client asks for the turn instead.
+async fn tell_on(answer: &mut Pieces) -> Option<Bytes> {
+    match answer.next().await? {
+        Ok(piece) => Some(piece),
+        Err(error) => {
+            error!(%error, "an answer was cut off");
+            None
+        }
     }
 }
 
@@ -280,8 +312,6 @@ fn write_frame(text: &mut Vec<u8>, name: &str, data: &impl Serialize) {
 }
 
 fn respond(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    use futures::StreamExt;
-
     let body = Body::from_stream(pieces.map(Ok::<_, std::convert::Infallible>));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),

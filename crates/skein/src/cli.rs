@@ -1,6 +1,7 @@
 //! The command line: every command, argument and help text.
 
 mod administration;
+mod agents;
 mod asking;
 mod indexing;
 mod providers;
@@ -11,6 +12,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use administration::{AuditCommand, OrgCommand, RepoCommand, UserCommand, UserRole};
+pub(crate) use agents::{AgentAdd, AgentCommand};
 pub(crate) use asking::{Ask, Mode, Rerun, TurnCommand, TurnName};
 pub(crate) use indexing::{IndexCommand, IndexSearch};
 pub(crate) use providers::{ChainChoice, ProviderAdd, ProviderCommand};
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Read, repeat and end turns
     #[command(subcommand)]
     Turn(TurnCommand),
+    /// Look after agents that run as processes of their own
+    #[command(subcommand)]
+    Agent(AgentCommand),
     /// Look after providers of models
     #[command(subcommand)]
     Provider(ProviderCommand),
@@ -168,6 +173,8 @@ pub(crate) enum SessionCommand {
         #[arg(long, short)]
         yes: bool,
     },
+    /// See what the agent of a session asks, and answer it
+    Permit(SessionPermit),
     /// Follow what happens in a session, until it ends or Ctrl-C
     #[command(
         long_about = "Follow what happens in a session, until it ends or Ctrl-C.\n\nThe agent's text \
@@ -181,6 +188,20 @@ pub(crate) enum SessionCommand {
         #[arg(long, value_name = "SEQ")]
         after: Option<u64>,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionPermit {
+    /// Id of the session, or the beginning of it
+    pub(crate) id: String,
+    /// The question; without it, all that wait are shown
+    pub(crate) request: Option<String>,
+    /// The option to take; without it, the question is shown
+    #[arg(conflicts_with = "cancel")]
+    pub(crate) option: Option<String>,
+    /// Call the question off instead
+    #[arg(long, requires = "request")]
+    pub(crate) cancel: bool,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -213,6 +234,9 @@ pub(crate) struct SessionNew {
     /// Which agent answers
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+    /// The repository that it is bound to: name, id or path; agents with a process need one
+    #[arg(long, value_name = "REPO")]
+    pub(crate) repo: Option<String>,
     /// What people call it
     #[arg(long)]
     pub(crate) name: Option<String>,

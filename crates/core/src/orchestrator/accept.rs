@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tracing::{Instrument, info_span, instrument};
 
 use super::{
-    Executed, Orchestrator,
+    AnswerText, Executed, Orchestrator,
     planning::{Planned, Unplanned},
     run::Job,
-    running::Waiting,
+    running::{Finished, Waiting},
 };
 use crate::{
     Error,
@@ -20,11 +20,11 @@ use crate::{
     hosting::Slot,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
-        EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, Role, SERVER_RESTART,
-        Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId, TurnOpened,
-        TurnRequest, TurnState, TurnStatus,
+        EventBody, LogId, MessageCompleted, MessageContent, MessageId, PayloadId, Role,
+        SERVER_RESTART, Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId,
+        TurnOpened, TurnRequest, TurnState, TurnStatus,
     },
-    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
+    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES, StoredPayload},
     platform::{IdempotencyKey, Platform, RACE_ATTEMPTS},
     policy::{access::Action, chain::ProviderSays, delta::GivenFile, summary::summarize},
     ports::{
@@ -38,9 +38,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Accepted {
     pub session: SessionId,
+    /// Where the turn's events are.
+    pub log: LogId,
     pub turn: TurnId,
     pub sequence_number: u32,
-    /// The position before the turn's first event.
+    /// The position before the turn's first event; 0 for a replay.
     pub before_seq: Seq,
     /// The request was seen before; nothing was done this time.
     pub replayed: bool,
@@ -113,27 +115,37 @@ impl Orchestrator {
     /// Waits for an accepted turn; a replayed one must have finished.
     pub async fn outcome_of(&self, scope: &Scope, accepted: Accepted) -> Result<Executed, Error> {
         let Accepted { session, turn, replayed, waiting, .. } = accepted;
-        if let Some(waiting) = waiting {
-            let finished = waiting.finished().await?;
-            return Ok(Executed {
-                session,
-                turn: finished.turn,
-                answer: finished.answer,
-                bundle: finished.bundle,
-                replayed,
-            });
-        }
-        let stored = self.turn(scope, session, turn, Action::Read).await?.turn;
-        let (answer, bundle) = match &stored.state {
-            TurnState::Pending => return Err(Error::IdempotencyInProgress { turn }),
-            TurnState::Failed(_) => (None, None),
-            TurnState::Completed(answer) => {
-                let body = self.platform.store.payload_body(scope, answer.text).await?;
-                let text = Arc::from(String::from_utf8_lossy(&body));
-                (Some(text), self.stored_bundle(scope, answer.bundle).await?)
+        let (turn, answer, bundle) = match waiting {
+            Some(waiting) => {
+                let Finished { turn, answer, bundle, .. } = waiting.finished().await?;
+                (turn, answer, bundle)
+            }
+            None => (self.turn(scope, session, turn, Action::Read).await?.turn, None, None),
+        };
+        let (answer, bundle) = match (&turn.state, answer) {
+            (TurnState::Pending, _) => return Err(Error::IdempotencyInProgress { turn: turn.id }),
+            (TurnState::Failed(_), _) => (None, None),
+            (TurnState::Completed(_), Some(text)) => (Some(AnswerText::Here(text)), bundle),
+            (TurnState::Completed(answer), None) => {
+                let text = self.stored_text(scope, answer.text).await?;
+                let bundle = match bundle {
+                    Some(bundle) => Some(bundle),
+                    None => self.stored_bundle(scope, answer.bundle).await?,
+                };
+                (Some(text), bundle)
             }
         };
-        Ok(Executed { session, turn: stored, answer, bundle, replayed })
+        Ok(Executed { session, turn, answer, bundle, replayed })
+    }
+
+    async fn stored_text(&self, scope: &Scope, payload: PayloadId) -> Result<AnswerText, Error> {
+        let meta = self.platform.store.find_payload(scope, payload).await?;
+        let meta = meta.ok_or(StoreError::from(Conflict::Missing("payload")))?;
+        let stored = StoredPayload::new(&self.platform, scope, meta);
+        Ok(match stored.is_one_piece() {
+            true => AnswerText::Here(Arc::from(String::from_utf8_lossy(&stored.body().await?))),
+            false => AnswerText::Stored(stored),
+        })
     }
 
     async fn try_accept(
@@ -253,6 +265,7 @@ impl Orchestrator {
                 // A caller that has gone is not told; the turn goes on.
                 drop(tell.send(Ok(Accepted {
                     session,
+                    log: turn.log,
                     turn: turn.id,
                     sequence_number: turn.number,
                     before_seq: first.map_or(0, |event| event.seq.saturating_sub(1)),
@@ -397,6 +410,7 @@ impl Orchestrator {
         self.platform.session_for(scope, session, Action::Read).await?;
         Ok(Accepted {
             session,
+            log: found.log,
             turn,
             sequence_number: found.number,
             before_seq: 0,

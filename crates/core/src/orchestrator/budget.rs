@@ -73,9 +73,11 @@ impl Orchestrator {
         let sequence_number = committed.turn_numbers.first().copied().unwrap_or_default();
         let first = committed.events.iter().find(|event| event.turn == Some(id));
         let before_seq = first.map_or(0, |event| event.seq.saturating_sub(1));
+        let log = failed.log;
         self.tell_waiting(Turn { number: sequence_number, ..failed }, &committed);
         Ok(Accepted {
             session: session.id,
+            log,
             turn: id,
             sequence_number,
             before_seq,

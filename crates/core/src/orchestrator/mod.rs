@@ -6,6 +6,7 @@
 mod accept;
 mod budget;
 mod bundle;
+mod growing;
 pub(crate) mod outcome;
 mod paced;
 mod planning;
@@ -16,6 +17,7 @@ mod rehydrate;
 mod retrieving;
 mod run;
 mod running;
+mod said;
 mod take_up;
 mod texts;
 mod transcript;
@@ -34,6 +36,7 @@ use crate::{
     hosting::Hosting,
     intake::{ExecuteCommand, OnBusy, Rebind, Target},
     model::{FailureCode, FileBundle, Mode, Scope, SessionId, Turn, TurnId},
+    payloads::StoredPayload,
     platform::{IdempotencyKey, Platform},
     policy::{
         access::Action,
@@ -81,10 +84,28 @@ pub struct Executed {
     pub session: SessionId,
     pub turn: Turn,
     /// The whole answer, when there is one.
-    pub answer: Option<Arc<str>>,
+    pub answer: Option<AnswerText>,
     /// In edit mode: the files that the agent wants written.
     pub bundle: Option<Arc<FileBundle>>,
     pub replayed: bool,
+}
+
+impl Executed {
+    /// The answer, unless it is too long to be held.
+    pub fn short_answer(&self) -> Option<&str> {
+        match &self.answer {
+            Some(AnswerText::Here(text)) => Some(text),
+            Some(AnswerText::Stored(_)) | None => None,
+        }
+    }
+}
+
+/// The text of an answer.
+#[derive(Debug, Clone)]
+pub enum AnswerText {
+    Here(Arc<str>),
+    /// Too long to be held for everyone who waits.
+    Stored(StoredPayload),
 }
 
 impl Orchestrator {

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::json;
 
 use super::{
     accept::event,
+    growing,
     planning::expiry,
-    questions::Asked,
-    raw::{NewRaw, RawPart},
     running::Finished,
+    said::{Place, Whole},
     transcript::{Ending, Ready, Transcript},
 };
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
     permissions,
     platform::Platform,
-    policy::{chain, summary::summarize},
+    policy::chain,
     ports::{
         AuditEntry, ChainKeeping, ChangeSet, Committed, ContextNeed, Expectation, NewEvent, Prompt,
         RuntimeFailure, StoreError, Write,
@@ -35,10 +34,9 @@ use crate::{
 /// A decided outcome, ready to be made durable.
 pub(super) struct Outcome {
     pub(super) turn: Turn,
-    answer: Option<Arc<str>>,
+    answer: Option<Whole>,
     bundle: Option<Arc<FileBundle>>,
     ready: Ready,
-    raw: Option<NewRaw>,
     /// What the next turn can go on from.
     chain: Option<(LiveChain, Vec<ChainItem>)>,
     open_calls: Vec<String>,
@@ -55,29 +53,23 @@ pub(super) fn decide(
 ) -> Result<Outcome, Error> {
     let at = platform.now();
     let ending = if ended.is_ok() { Ending::Whole } else { Ending::CutOff };
-    let mut ready = transcript.finish(ending);
-    let raw = transcript.finish_raw().map(|(raw, rest)| {
-        ready.raw_parts.extend(rest);
-        raw
-    });
+    let (mut ready, raw) = transcript.finish(ending);
     let response = Response {
         id: transcript.response_id().cloned(),
         first_token_at: transcript.first_text_at,
         received_at: Some(at),
         chain_expires_at: None,
-        payload: raw.as_ref().map(|raw| raw.id),
+        payload: raw,
         usage: transcript.usage,
     };
     let mut turn = turn;
     turn.warnings.append(&mut transcript.warnings);
     let (turn, answer) = match ended {
         Ok(()) => {
-            let text = transcript.answer();
-            let payload = payload_with(&ready, &text)
-                .unwrap_or_else(|| PayloadId::from_uuid(platform.new_id()));
-            let summary = summarize(&text);
-            let answer = Answer { at, summary, text: payload, bundle: None, response };
-            (turn.complete(answer)?, Some(Arc::from(text)))
+            let whole = transcript.answer();
+            let (summary, text) = (whole.summary.clone(), whole.payload);
+            let answer = Answer { at, summary, text, bundle: None, response };
+            (turn.complete(answer)?, Some(whole))
         }
         Err(failure) => {
             let failure = to_failure(failure, response, at);
@@ -88,7 +80,7 @@ pub(super) fn decide(
     ready.events.push(ended_event(&turn));
     let open_calls = std::mem::take(&mut transcript.open_calls);
     let has_asked = transcript.has_asked;
-    Ok(Outcome { turn, answer, bundle: None, ready, raw, chain: None, open_calls, has_asked })
+    Ok(Outcome { turn, answer, bundle: None, ready, chain: None, open_calls, has_asked })
 }
 
 impl Outcome {
@@ -131,7 +123,7 @@ impl Outcome {
             TurnState::Pending => None,
         };
         let Some(answer) = &self.answer else { return self };
-        let said = prompt.instruction.len() + answer.len();
+        let said = prompt.instruction.len() as u64 + answer.size_bytes;
         let chain = LiveChain {
             number: plan.chain.number,
             provider,
@@ -139,7 +131,7 @@ impl Outcome {
             response_id,
             expires_at,
             tip: self.turn.id,
-            history_bytes: plan.chain.history_bytes + said as u64,
+            history_bytes: plan.chain.history_bytes + said,
             open_calls: std::mem::take(&mut self.open_calls),
         };
         self.chain = Some((chain, chain::items_of(&self.turn)));
@@ -149,7 +141,8 @@ impl Outcome {
     /// What those who waited are told.
     pub(super) fn finished(self, committed: &Committed) -> Finished {
         let last_seq = committed.events.last().map_or(0, |event| event.seq);
-        Finished { turn: self.turn, answer: self.answer, bundle: self.bundle, last_seq }
+        let answer = self.answer.and_then(|answer| answer.text);
+        Finished { turn: self.turn, answer, bundle: self.bundle, last_seq }
     }
 
     /// The change set, with large payloads stored ahead of it. May be called again after a refusal.
@@ -164,43 +157,46 @@ impl Outcome {
             audit: vec![audit(&self.turn)],
             ..ChangeSet::default()
         };
-        for draft in &self.ready.drafts {
-            let payload = payloads::stage(platform, scope, draft.clone()).await?;
-            changes.writes.push(Write::PutPayload(payload));
-        }
-        let log = self.turn.log;
-        changes.writes.extend(self.ready.raw_parts.iter().map(RawPart::write));
-        changes.writes.extend(self.raw.iter().map(|raw| raw.write(log)));
+        changes.writes.extend(self.ready.writes(platform, scope).await?);
         if let Some((chain, items)) = self.chain.clone() {
-            let chain = Box::new(chain);
+            let (log, chain) = (self.turn.log, Box::new(chain));
             changes.writes.push(Write::AdvanceChain { log, chain, items });
         }
-        changes.writes.extend(self.ready.asked.iter().map(Asked::write));
         if self.has_asked {
-            let of = (self.turn.request.conversation, self.turn.id, log);
+            let of = (self.turn.request.conversation, self.turn.id, self.turn.log);
             permissions::call_off(platform, scope, &mut changes, of).await?;
         }
-        if let (TurnState::Completed(answer), Some(text)) = (&self.turn.state, &self.answer)
-            && payload_with(&self.ready, text).is_none()
-        {
-            let payload = match event_with(&self.ready.events, text) {
-                Some(index) => payloads::in_event(answer.text, self.turn.log, text, index),
-                None => {
-                    let bytes = Bytes::copy_from_slice(text.as_bytes());
-                    let draft = Draft::text(answer.text, self.turn.log, bytes);
-                    payloads::stage(platform, scope, draft).await?
-                }
-            };
-            changes.writes.push(Write::PutPayload(payload));
+        if let Some(answer) = &self.answer {
+            changes.writes.extend(self.answer_writes(platform, scope, answer).await?);
         }
         Ok(changes)
     }
-}
 
-/// The payload of a long message that is the whole answer: it is the answer's payload too.
-fn payload_with(ready: &Ready, wanted: &str) -> Option<PayloadId> {
-    let found = ready.drafts.iter().find(|draft| draft.body.as_ref() == wanted.as_bytes());
-    found.map(|draft| draft.id)
+    async fn answer_writes(
+        &self,
+        platform: &Platform,
+        scope: &Scope,
+        answer: &Whole,
+    ) -> Result<Vec<Write>, Error> {
+        Ok(match &answer.place {
+            Place::Message => Vec::new(),
+            Place::Short(payload) => {
+                let text = answer.text.as_deref().unwrap_or_default();
+                let payload = match event_with(&self.ready.events, text) {
+                    Some(index) => payloads::in_event(payload.id, self.turn.log, text, index),
+                    None => payload.clone(),
+                };
+                vec![Write::PutPayload(payload)]
+            }
+            Place::Joined { named, rest, begins_with } => {
+                if let Some((first, count)) = *begins_with {
+                    growing::copy_parts(platform, scope, (first, count), named.id).await?;
+                }
+                let named = Write::PutPayload(named.clone());
+                rest.iter().map(growing::Part::write).chain([named]).collect()
+            }
+        })
+    }
 }
 
 /// The event that carries exactly this text: then the answer need not be stored again.

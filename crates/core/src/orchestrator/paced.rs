@@ -3,13 +3,15 @@
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::transcript::Transcript;
+use super::{growing::Part, transcript::Transcript};
 use crate::{Error, policy::pace::wait_before_write, ports::Committed};
 
 /// At most one write in flight, and none sooner than it is due.
 #[derive(Default)]
 pub(super) struct PacedWriter<'a> {
     in_flight: Option<BoxFuture<'a, Result<Committed, Error>>>,
+    /// Parts of payloads that the write in flight puts.
+    parts: Vec<Part>,
     first_text_at: Option<Instant>,
     last_write_at: Option<Instant>,
 }
@@ -37,8 +39,13 @@ impl<'a> PacedWriter<'a> {
         Some(now + wait)
     }
 
-    pub(super) fn begin(&mut self, write: BoxFuture<'a, Result<Committed, Error>>) {
+    pub(super) fn begin(
+        &mut self,
+        parts: Vec<Part>,
+        write: BoxFuture<'a, Result<Committed, Error>>,
+    ) {
         self.last_write_at = Some(Instant::now());
+        self.parts = parts;
         self.in_flight = Some(write);
     }
 
@@ -47,6 +54,7 @@ impl<'a> PacedWriter<'a> {
             Some(write) => {
                 let written = write.await;
                 self.in_flight = None;
+                self.parts.clear();
                 written
             }
             None => std::future::pending().await,
@@ -58,5 +66,10 @@ impl<'a> PacedWriter<'a> {
         if self.is_writing() {
             drop(self.written().await);
         }
+    }
+
+    /// Gives the write in flight up. Whether its parts are stored is not known; putting them again does no harm.
+    pub(super) fn give_up(self) -> Vec<Part> {
+        self.parts
     }
 }

@@ -8,7 +8,7 @@ use super::Orchestrator;
 use crate::{
     Error,
     agents::Agent,
-    model::{RepoId, Scope, Session, SessionId, Turn, TurnState},
+    model::{LogId, RepoId, Scope, Session, SessionId, Turn, TurnState},
     ports::{Asked, Chunk, RetrievalQuery, RetrieveError, TurnPage},
 };
 
@@ -27,7 +27,7 @@ impl Orchestrator {
         let mut query = RetrievalQuery {
             text: instruction.to_owned(),
             repo: self.repo_of(scope, session, turn).await?,
-            documents: self.platform.store.logs_of(scope, session.id).await?,
+            documents: self.logs_of(scope, session).await?,
             paths: turn.request.scope_paths.clone(),
             language: turn.request.language.clone(),
             collection: agent.collection.clone(),
@@ -57,6 +57,14 @@ impl Orchestrator {
                 turn.warnings.push(format!("no passages could be looked for: {error}"));
                 Ok(Vec::new())
             }
+        }
+    }
+
+    /// The logs whose documents the session sees: its own, and those that a fork took over.
+    async fn logs_of(&self, scope: &Scope, session: &Session) -> Result<Vec<LogId>, Error> {
+        match session.lineage {
+            None => Ok(vec![session.log]),
+            Some(_) => Ok(self.platform.store.logs_of(scope, session.id).await?),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
+use futures::{FutureExt, StreamExt, stream::BoxStream};
 use tokio::time::Instant;
 use tracing::{Instrument, error, info_span, warn};
 
@@ -13,7 +13,6 @@ use super::{
     outcome,
     paced::PacedWriter,
     planning::{Planned, Unplanned},
-    questions::Asked,
     running::{Control, Finished},
     transcript::{Before, MAX_WAITING_EVENTS, Ready, Transcript},
 };
@@ -21,7 +20,6 @@ use crate::{
     Error,
     agents::Agent,
     model::{FailureCode, Scope, SessionId, Turn, TurnId},
-    payloads,
     policy::{chain::ProviderSays, delta::GivenFile},
     ports::{
         AgentOutcome, AgentRuntime, AgentUpdate, ChangeSet, Committed, Conflict, Expectation,
@@ -261,7 +259,7 @@ impl Orchestrator {
             let write_at = match writer.due(transcript) {
                 // Before the agent is asked for more: whoever reads along sees the first text at once.
                 Some(at) if at <= Instant::now() => {
-                    writer.begin(self.write(job, transcript.take()));
+                    self.begin_write(&mut writer, job, transcript.take());
                     None
                 }
                 later => later,
@@ -270,6 +268,7 @@ impl Orchestrator {
                 biased;
                 () = job.control.stop.cancelled() => {
                     drop(tokio::time::timeout(LAST_WRITE, writer.settle()).await);
+                    transcript.take_back(writer.give_up());
                     return self.stop(job, transcript).await;
                 }
                 written = writer.written(), if writer.is_writing() => {
@@ -284,7 +283,7 @@ impl Orchestrator {
                     }
                 }
                 () = sleep_until(write_at), if write_at.is_some() => {
-                    writer.begin(self.write(job, transcript.take()));
+                    self.begin_write(&mut writer, job, transcript.take());
                 }
             }
         }
@@ -302,8 +301,11 @@ impl Orchestrator {
 
     /// Writes events in the middle of a turn. If the store does not take them now, it is tried again;
     /// meanwhile what the agent says piles up to a limit, and then the agent waits.
-    fn write<'a>(&'a self, job: &'a Job, ready: Ready) -> BoxFuture<'a, Result<Committed, Error>> {
-        Box::pin(async move { self.patiently(job.turn.id, || self.try_write(job, &ready)).await })
+    fn begin_write<'a>(&'a self, writer: &mut PacedWriter<'a>, job: &'a Job, ready: Ready) {
+        let parts = ready.parts.clone();
+        let write =
+            async move { self.patiently(job.turn.id, || self.try_write(job, &ready)).await };
+        writer.begin(parts, write.boxed());
     }
 
     async fn try_write(&self, job: &Job, ready: &Ready) -> Result<Committed, Error> {
@@ -312,16 +314,11 @@ impl Orchestrator {
             events: ready.events.clone(),
             ..ChangeSet::default()
         };
-        for draft in &ready.drafts {
-            let staged = payloads::stage(&self.platform, &job.scope, draft.clone()).await?;
-            changes.writes.push(Write::PutPayload(staged));
-        }
-        changes.writes.extend(ready.raw_parts.iter().map(super::raw::RawPart::write));
+        changes.writes = ready.writes(&self.platform, &job.scope).await?;
         if let Some((response_id, position)) = ready.response.clone() {
             let turn = job.turn.id;
             changes.writes.push(Write::NoteResponse { turn, response_id, position });
         }
-        changes.writes.extend(ready.asked.iter().map(Asked::write));
         let committed = self.platform.commit(&job.scope, changes).await?;
         self.follow_questions(job, &ready.asked);
         Ok(committed)

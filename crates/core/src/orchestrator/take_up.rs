@@ -7,7 +7,7 @@ use tracing::{error, info};
 use super::{Orchestrator, planning::Planned, run::Job, texts, transcript::Before};
 use crate::{
     Error, history,
-    model::{MessageContent, Role, Scope, Turn},
+    model::{MessageContent, PayloadId, Role, Scope, Turn},
     ports::{MessagePage, MessageRange, PendingTurn, Prompt},
 };
 
@@ -66,7 +66,11 @@ impl Orchestrator {
     }
 
     /// The messages that the agent had closed.
-    async fn said_before(&self, scope: &Scope, turn: &Turn) -> Result<Vec<String>, Error> {
+    async fn said_before(
+        &self,
+        scope: &Scope,
+        turn: &Turn,
+    ) -> Result<Vec<(String, Option<PayloadId>)>, Error> {
         let range = MessageRange { after: 0, before: None, since: None };
         let page = MessagePage::Last(MAX_MESSAGES);
         let session = turn.request.conversation;
@@ -77,10 +81,10 @@ impl Orchestrator {
                 continue;
             }
             match message.content {
-                MessageContent::Text { text, .. } => said.push(text),
+                MessageContent::Text { text, .. } => said.push((text, None)),
                 MessageContent::TextPayload { payload, .. } => {
                     let body = self.platform.store.payload_body(scope, payload).await?;
-                    said.push(String::from_utf8_lossy(&body).into_owned());
+                    said.push((String::from_utf8_lossy(&body).into_owned(), Some(payload)));
                 }
                 MessageContent::Plan { .. }
                 | MessageContent::Tool { .. }

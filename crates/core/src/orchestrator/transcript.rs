@@ -4,23 +4,32 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{
     accept::event,
+    growing::{Growing, Part},
     questions::Asked,
-    raw::{NewRaw, RawPart, RawResponse},
+    raw::RawResponse,
+    said::{Message, Said, Whole},
 };
 use crate::{
+    Error,
     model::{
         EventBody, MessageCompleted, MessageContent, MessageId, PayloadId, PlanUpdated, Role,
-        TextDelta, Timestamp, ToolChange, Turn, Usage,
+        Scope, TextDelta, Timestamp, ToolChange, Turn, Usage,
     },
-    payloads::{Draft, MAX_EVENT_TEXT_BYTES},
+    payloads::{self, Draft, MAX_EVENT_TEXT_BYTES, TEXT},
     platform::Platform,
-    ports::{AgentRuntime, AgentUpdate, Coalescing, NewEvent, PermissionAsk, ToolUpdate},
+    ports::{
+        AgentRuntime, AgentUpdate, Coalescing, NewEvent, NewPayload, PermissionAsk, ToolUpdate,
+        Write,
+    },
 };
 
 /// While this much waits behind a write, the agent is not listened to.
-const MAX_WAITING_BYTES: usize = 1024 * 1024;
+const MAX_WAITING_BYTES: usize = 256 * 1024;
 pub(super) const MAX_WAITING_EVENTS: usize = 4096;
-const MAX_WAITING_PARTS: usize = 4;
+const MAX_WAITING_PARTS: usize = 2;
+
+/// Parts of payloads in one change set.
+const MAX_PARTS: usize = 4;
 
 /// What the agent has done so far, and what of it has not been handed out for writing.
 pub(super) struct Transcript {
@@ -32,10 +41,8 @@ pub(super) struct Transcript {
     /// Calls that have ended; whatever else is told of them comes too late.
     closed_tools: HashSet<String>,
     ready: Ready,
-    /// The texts of the messages that are closed.
-    said: Vec<String>,
-    /// None once it was handed out whole.
-    raw: Option<RawResponse>,
+    said: Said,
+    raw: RawResponse,
     response: ResponseMark,
     pub(super) first_text_at: Option<Timestamp>,
     /// The arguments of `propose_files` calls.
@@ -52,9 +59,33 @@ pub(super) struct Transcript {
 pub(super) struct Ready {
     pub(super) events: Vec<NewEvent>,
     pub(super) drafts: Vec<Draft>,
-    pub(super) raw_parts: Vec<RawPart>,
+    /// Parts of texts and of the raw response, and the payloads whose parts are all there or among these.
+    pub(super) parts: Vec<Part>,
+    pub(super) payloads: Vec<NewPayload>,
     pub(super) response: Option<(String, Option<u64>)>,
     pub(super) asked: Vec<Asked>,
+}
+
+impl Ready {
+    /// The payloads, with their parts before them. What a change set has no room for is stored ahead of it.
+    pub(super) async fn writes(
+        &self,
+        platform: &Platform,
+        scope: &Scope,
+    ) -> Result<Vec<Write>, Error> {
+        let (ahead, with) = self.parts.split_at(self.parts.len().saturating_sub(MAX_PARTS));
+        for part in ahead {
+            payloads::put_part(platform, scope, part.write()).await?;
+        }
+        let mut writes: Vec<Write> = with.iter().map(Part::write).collect();
+        for draft in &self.drafts {
+            let staged = payloads::stage(platform, scope, draft.clone()).await?;
+            writes.push(Write::PutPayload(staged));
+        }
+        writes.extend(self.payloads.iter().cloned().map(Write::PutPayload));
+        writes.extend(self.asked.iter().map(Asked::write));
+        Ok(writes)
+    }
 }
 
 /// How far the provider's response has come.
@@ -72,7 +103,8 @@ struct ResponseMark {
 /// What a transcript goes on from after a crash.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    pub(super) said: Vec<String>,
+    /// The messages that were closed, with the payloads of those that have one.
+    pub(super) said: Vec<(String, Option<PayloadId>)>,
     pub(super) open: Option<(MessageId, String)>,
     pub(super) response: Option<(String, Option<u64>)>,
 }
@@ -80,9 +112,11 @@ pub(super) struct Before {
 /// The message that the agent is writing.
 struct OpenText {
     id: MessageId,
-    text: String,
-    /// Everything before this byte was handed out as deltas.
-    written: usize,
+    kept: Growing,
+    /// What was not handed out as deltas.
+    unwritten: String,
+    /// Whether anything was.
+    is_seen: bool,
 }
 
 /// How the agent's part ended.
@@ -104,17 +138,16 @@ impl Transcript {
         let is_noted = runtime.is_some_and(AgentRuntime::outlives_connections);
         let (id, position) = before.response.unzip();
         let is_id_written = id.is_some();
-        let open = before.open.map(|(id, text)| OpenText { id, written: text.len(), text });
-        Self {
-            raw: Some(RawResponse::new(PayloadId::from_uuid(platform.new_id()))),
+        let mut transcript = Self {
+            raw: RawResponse::new(PayloadId::from_uuid(platform.new_id())),
             platform,
             turn,
             coalescing,
-            open,
+            open: None,
             open_tools: Vec::new(),
             closed_tools: HashSet::new(),
             ready: Ready::default(),
-            said: before.said,
+            said: Said::default(),
             response: ResponseMark {
                 id,
                 position: position.flatten(),
@@ -128,6 +161,33 @@ impl Transcript {
             warnings: Vec::new(),
             usage: None,
             has_asked: false,
+        };
+        transcript.recall(before.said, before.open);
+        transcript
+    }
+
+    /// Takes in what was durable before a crash; nothing of it is told again.
+    fn recall(
+        &mut self,
+        said: Vec<(String, Option<PayloadId>)>,
+        open: Option<(MessageId, String)>,
+    ) {
+        for (said, payload) in said {
+            let id = payload.unwrap_or_else(|| self.new_payload());
+            let mut text = Growing::new(id);
+            text.add(said.as_bytes());
+            if payload.is_some() {
+                text.finish(self.turn.log, TEXT);
+            }
+            self.begin_message();
+            self.ready.parts.extend(self.said.add(&said));
+            self.said.close_message(Message { text, is_payload: payload.is_some() });
+        }
+        if let Some((id, text)) = open {
+            self.begin_message();
+            let kept = Growing::new(self.new_payload());
+            let open = OpenText { id, kept, unwritten: String::new(), is_seen: true };
+            self.keep(open, &text);
         }
     }
 
@@ -151,10 +211,7 @@ impl Transcript {
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
             AgentUpdate::Response(id) => self.response.id = Some(id),
             AgentUpdate::Position(position) => self.response.position = Some(position),
-            AgentUpdate::Raw(bytes) => {
-                let full = self.raw.as_mut().map(|raw| raw.add(&bytes));
-                self.ready.raw_parts.extend(full.into_iter().flatten());
-            }
+            AgentUpdate::Raw(bytes) => self.ready.parts.extend(self.raw.add(&bytes)),
             AgentUpdate::Proposal(arguments) => self.proposals.push(arguments),
             AgentUpdate::OpenCall(id) => self.open_calls.push(id),
             AgentUpdate::Finished(_) => {}
@@ -163,14 +220,14 @@ impl Transcript {
 
     /// Bytes of text that wait to be written.
     pub(super) fn unwritten_bytes(&self) -> usize {
-        self.open.as_ref().map_or(0, |open| open.text.len() - open.written)
+        self.open.as_ref().map_or(0, |open| open.unwritten.len())
     }
 
     /// What waits to be written without delay, beyond the open text.
     pub(super) fn urgent(&self) -> usize {
         let unnoted =
             self.response.is_noted && !self.response.is_id_written && self.response.id.is_some();
-        self.ready.events.len() + self.ready.raw_parts.len() + usize::from(unnoted)
+        self.ready.events.len() + self.ready.parts.len() + usize::from(unnoted)
     }
 
     /// Whether there is anything to write.
@@ -182,7 +239,7 @@ impl Transcript {
     pub(super) fn has_room(&self) -> bool {
         self.unwritten_bytes() < MAX_WAITING_BYTES
             && self.ready.events.len() < MAX_WAITING_EVENTS
-            && self.ready.raw_parts.len() < MAX_WAITING_PARTS
+            && self.ready.parts.len() < MAX_WAITING_PARTS
     }
 
     /// Whether a crash after the next write could go on without having anything said twice: a position comes behind
@@ -196,9 +253,9 @@ impl Transcript {
         self.response.id.as_ref()
     }
 
-    /// The raw response, and what of it has not been handed out. `None` when there was none.
-    pub(super) fn finish_raw(&mut self) -> Option<(NewRaw, Vec<RawPart>)> {
-        self.raw.take()?.finish()
+    /// Takes back parts of which nobody knows whether they were written.
+    pub(super) fn take_back(&mut self, parts: Vec<Part>) {
+        self.ready.parts.splice(0..0, parts);
     }
 
     /// Hands out everything that waits.
@@ -213,8 +270,8 @@ impl Transcript {
         std::mem::take(&mut self.ready)
     }
 
-    /// Closes what is open and hands out everything that waits.
-    pub(super) fn finish(&mut self, ending: Ending) -> Ready {
+    /// Closes what is open and hands out everything that waits, with the payload of the raw response if there was one.
+    pub(super) fn finish(&mut self, ending: Ending) -> (Ready, Option<PayloadId>) {
         self.close_text(ending);
         self.close_questions();
         for (message_id, tool) in std::mem::take(&mut self.open_tools) {
@@ -224,32 +281,50 @@ impl Transcript {
         if let Some(usage) = self.usage {
             self.push(EventBody::UsageRecorded(usage));
         }
-        std::mem::take(&mut self.ready)
+        let raw = self.raw.finish(self.turn.log).map(|(raw, rest)| {
+            let id = raw.id;
+            self.ready.parts.extend(rest);
+            self.ready.payloads.push(raw);
+            id
+        });
+        (std::mem::take(&mut self.ready), raw)
     }
 
     /// The whole answer: what the agent said, message by message.
-    pub(super) fn answer(&mut self) -> String {
-        match self.said.len() {
-            1 => self.said.pop().unwrap_or_default(),
-            _ => std::mem::take(&mut self.said).join("\n\n"),
-        }
+    pub(super) fn answer(&mut self) -> Whole {
+        std::mem::take(&mut self.said).finish(self.turn.log, || self.new_payload())
     }
 
     fn add_text(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
-        let platform = &self.platform;
-        self.first_text_at.get_or_insert_with(|| platform.now());
-        let open = self.open.get_or_insert_with(|| OpenText {
-            id: MessageId::from_uuid(platform.new_id()),
-            text: String::new(),
-            written: 0,
+        if self.first_text_at.is_none() {
+            self.first_text_at = Some(self.platform.now());
+        }
+        let open = self.open.take().unwrap_or_else(|| {
+            self.begin_message();
+            let kept = Growing::new(self.new_payload());
+            OpenText { id: self.new_message(), kept, unwritten: String::new(), is_seen: false }
         });
-        open.text.push_str(text);
+        let unwritten = open.unwritten + text;
+        self.keep(OpenText { unwritten, ..open }, text);
         if self.coalescing == Coalescing::EveryChunk {
             self.hand_out_text();
         }
+    }
+
+    fn begin_message(&mut self) {
+        let platform = &self.platform;
+        let new_id = || PayloadId::from_uuid(platform.new_id());
+        self.ready.parts.extend(self.said.begin_message(new_id));
+    }
+
+    /// The text belongs to the open message, and to the answer.
+    fn keep(&mut self, mut open: OpenText, text: &str) {
+        self.ready.parts.extend(open.kept.add(text.as_bytes()));
+        self.ready.parts.extend(self.said.add(text));
+        self.open = Some(open);
     }
 
     /// Thoughts that follow each other before a write become one event.
@@ -316,42 +391,43 @@ impl Transcript {
 
     fn hand_out_text(&mut self) {
         let Some(open) = &mut self.open else { return };
-        if open.written == open.text.len() {
-            return;
-        }
         let (message_id, role) = (open.id, Some(Role::Agent));
-        let mut deltas = Vec::new();
-        while open.written < open.text.len() {
-            let end = open.text.floor_char_boundary(open.written + MAX_EVENT_TEXT_BYTES);
-            let text = open.text[open.written..end].to_owned();
-            deltas.push(TextDelta { message_id, role, text });
-            open.written = end;
-        }
-        for delta in deltas {
-            self.push(EventBody::MessageDelta(delta));
+        let mut rest = std::mem::take(&mut open.unwritten);
+        open.is_seen |= !rest.is_empty();
+        while !rest.is_empty() {
+            let later = rest.split_off(rest.floor_char_boundary(MAX_EVENT_TEXT_BYTES));
+            let text = std::mem::replace(&mut rest, later);
+            self.push(EventBody::MessageDelta(TextDelta { message_id, role, text }));
         }
     }
 
     /// A message that nobody has seen a part of needs no delta: its end carries it whole.
     fn close_text(&mut self, ending: Ending) {
-        let Some(open) = &mut self.open else { return };
-        if open.written == 0 {
-            open.written = open.text.len();
+        if self.open.as_ref().is_some_and(|open| open.is_seen) {
+            self.hand_out_text();
         }
-        self.hand_out_text();
-        let Some(open) = self.open.take() else { return };
-        let (partial, interrupted) = (Some(false), ending == Ending::CutOff);
-        let content = if open.text.len() <= MAX_EVENT_TEXT_BYTES {
-            MessageContent::Text { text: open.text.clone(), partial, interrupted }
-        } else {
-            let payload = PayloadId::from_uuid(self.platform.new_id());
-            let draft = Draft::text(payload, self.turn.log, open.text.clone());
-            self.ready.drafts.push(draft);
-            MessageContent::TextPayload { payload, partial, interrupted }
+        let Some(OpenText { id: message_id, kept: mut text, .. }) = self.open.take() else {
+            return;
         };
-        let message = MessageCompleted { message_id: open.id, role: Role::Agent, content };
+        let (partial, interrupted) = (Some(false), ending == Ending::CutOff);
+        let short = text.whole().filter(|text| text.len() <= MAX_EVENT_TEXT_BYTES);
+        let (content, is_payload) = match short.map(String::from_utf8_lossy) {
+            Some(text) => {
+                let text = text.into_owned();
+                (MessageContent::Text { text, partial, interrupted }, false)
+            }
+            None => {
+                let (payload, rest) = text.finish(self.turn.log, TEXT);
+                let content =
+                    MessageContent::TextPayload { payload: payload.id, partial, interrupted };
+                self.ready.parts.extend(rest);
+                self.ready.payloads.push(payload);
+                (content, true)
+            }
+        };
+        let message = MessageCompleted { message_id, role: Role::Agent, content };
         self.push(EventBody::MessageCompleted(message));
-        self.said.push(open.text);
+        self.said.close_message(Message { text, is_payload });
     }
 
     fn push(&mut self, body: EventBody) {
@@ -361,6 +437,10 @@ impl Transcript {
 
     fn new_message(&self) -> MessageId {
         MessageId::from_uuid(self.platform.new_id())
+    }
+
+    fn new_payload(&self) -> PayloadId {
+        PayloadId::from_uuid(self.platform.new_id())
     }
 }
 

@@ -188,6 +188,7 @@ mod tests {
             conversation_context_name: None,
             repository: None,
             log: LogStats::default(),
+            chain_expires_at: None,
             access,
         }
     }

@@ -23,6 +23,8 @@ pub struct SessionRecord {
     pub conversation_context_name: Option<String>,
     pub repository: Option<Repo>,
     pub log: LogStats,
+    /// When the provider forgets the chain that the next turn goes on from.
+    pub chain_expires_at: Option<Timestamp>,
     /// How the caller came by access, beyond role and `is_public`.
     pub access: Option<AccessVia>,
 }
@@ -354,6 +356,17 @@ pub trait PayloadReads: Send + Sync {
 
     /// The whole body, checked against its SHA-256.
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError>;
+
+    /// A part that was put, whether a payload names it yet or not. A body of more than [`PAYLOAD_PART_BYTES`] is in
+    /// parts, so that it can be read without being held.
+    ///
+    /// [`PAYLOAD_PART_BYTES`]: super::PAYLOAD_PART_BYTES
+    async fn payload_part(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+        part: u32,
+    ) -> Result<Option<Bytes>, StoreError>;
 
     /// Whole bodies in the order of the ids; those that are not there are left out.
     async fn payload_bodies(

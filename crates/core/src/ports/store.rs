@@ -118,7 +118,8 @@ pub enum Write {
         items: Vec<ChainItem>,
     },
     PutPayload(NewPayload),
-    /// A part of a payload whose row follows in a later change set.
+    /// A part of a payload whose row follows, in this change set or a later one. A part that is there already stays as it is,
+    /// so that putting it again does no harm.
     PutPayloadPart {
         payload: PayloadId,
         part: u32,

@@ -17,7 +17,7 @@ use super::{
     address::PrivateAddress,
     compose,
     provider::Provider,
-    redact::Redactor,
+    redact::{Redactor, StreamKey},
     refusal::{Refusal, backoff},
     reply::{End, Expected, Reply, Whole},
     sse::{Events, MAX_EVENT_BYTES},
@@ -102,10 +102,10 @@ impl Exchange {
     ) -> Self {
         Self {
             redactor: Redactor::new(provider.key.as_ref()),
+            reply: Reply::new(expected, StreamKey::new(provider.key.as_ref())),
             provider,
             step,
             ready: VecDeque::new(),
-            reply: Reply::new(expected),
             events: Events::default(),
             cancel,
             attempts: 1,
@@ -318,6 +318,9 @@ impl Exchange {
         let (reply, ready) = (&mut self.reply, &mut self.ready);
         let before = reply.position();
         let fed = self.events.feed(&chunk, |data| reply.take(data, ready));
+        if !self.reply.wants_text() {
+            self.events.leave_out_texts();
+        }
         if self.reply.position() != before {
             self.takings = 0;
             self.heard_nothing = false;
@@ -400,6 +403,7 @@ impl Exchange {
 
     fn finish(&mut self, end: End) {
         self.flush_raw();
+        self.reply.give_rest(&mut self.ready);
         self.ready.extend(self.reply.complaint().map(AgentUpdate::Warning));
         let outcome = match end {
             End::Answered => AgentOutcome::Answered,

@@ -8,6 +8,7 @@ mod exchange;
 mod provider;
 mod redact;
 mod refusal;
+mod repeats;
 mod reply;
 mod settings;
 mod sse;

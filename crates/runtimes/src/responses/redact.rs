@@ -17,22 +17,44 @@ pub(super) fn without_key(key: Option<&SecretString>, text: &str) -> String {
     }
 }
 
+/// A key that is looked for in what streams.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StreamKey(Option<SecretString>);
+
+impl StreamKey {
+    pub(super) fn new(key: Option<&SecretString>) -> Self {
+        Self(key.filter(|key| key.expose_secret().len() >= MIN_STREAM_BYTES).cloned())
+    }
+
+    /// How many bytes at the end of the text are the beginning of the key.
+    pub(super) fn begun_at_end(&self, text: &[u8]) -> usize {
+        let key = self.0.as_ref().map(ExposeSecret::expose_secret);
+        key.map_or(0, |key| beginning_at_end(key.as_bytes(), text))
+    }
+
+    pub(super) fn taken_out(&self, text: String) -> String {
+        match self.0.as_ref().map(ExposeSecret::expose_secret) {
+            Some(key) if text.contains(key) => text.replace(key, INSTEAD),
+            Some(_) | None => text,
+        }
+    }
+}
+
 /// Takes the key out of a stream of bytes, also where chunks cut it. Bytes without it pass unchanged.
 #[derive(Default)]
 pub(super) struct Redactor {
-    key: Option<SecretString>,
+    key: StreamKey,
     /// The end of the last chunk, if the key may begin there.
     held: Vec<u8>,
 }
 
 impl Redactor {
     pub(super) fn new(key: Option<&SecretString>) -> Self {
-        let key = key.filter(|key| key.expose_secret().len() >= MIN_STREAM_BYTES).cloned();
-        Self { key, held: Vec::new() }
+        Self { key: StreamKey::new(key), held: Vec::new() }
     }
 
     pub(super) fn feed(&mut self, chunk: Bytes) -> Bytes {
-        let Some(key) = &self.key else { return chunk };
+        let Some(key) = &self.key.0 else { return chunk };
         let key = key.expose_secret().as_bytes();
         let chunk = if self.held.is_empty() {
             chunk

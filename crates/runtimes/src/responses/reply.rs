@@ -11,6 +11,7 @@ use skein_core::{
 
 use super::{
     compose::PROPOSE_FILES,
+    redact::StreamKey,
     wire::{Delta, ErrorObject, Head, Item, ItemHead, OfItem, OfResponse, Piece, ResponseObject},
 };
 
@@ -82,8 +83,9 @@ pub(super) struct Reply {
     /// Whether updates were given by another process.
     begun_elsewhere: bool,
     has_text: bool,
-    /// What ends in half a character, until the other half comes.
+    /// What ends in half a character, or in what may be the beginning of the key, until more comes.
     held: Option<(Kind, Piece)>,
+    key: StreamKey,
     calls: HashSet<String>,
     warned_of_call: bool,
     understood: u64,
@@ -92,7 +94,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(expected: Expected) -> Self {
+    pub(super) fn new(expected: Expected, key: StreamKey) -> Self {
         let (response_id, position) = match expected.taken_up.clone() {
             Some((id, position)) => (Some(id), position),
             None => (None, None),
@@ -105,6 +107,7 @@ impl Reply {
             position,
             has_text: false,
             held: None,
+            key,
             calls: HashSet::new(),
             warned_of_call: false,
             understood: 0,
@@ -127,6 +130,11 @@ impl Reply {
 
     pub(super) fn end(&self) -> Option<&End> {
         self.end.as_ref()
+    }
+
+    /// Whether the text of the answer is still unknown. Once a part of it came in deltas, all of it does.
+    pub(super) fn wants_text(&self) -> bool {
+        !self.has_text && !self.begun_elsewhere
     }
 
     /// Whether events came and none could be read.
@@ -242,14 +250,34 @@ impl Reply {
         Some(())
     }
 
-    /// Gives a piece, unless it ends in the middle of a character.
+    /// Gives a piece, unless it ends in the middle of a character or maybe of the key.
     fn piece(&mut self, kind: Kind, piece: Piece, out: &mut VecDeque<AgentUpdate>) {
         if self.held.as_ref().is_some_and(|(held, _)| *held != kind) {
             self.give_held(out);
         }
         let (_, held) = self.held.get_or_insert_with(|| (kind, Piece::default()));
         held.append(piece);
-        if !held.ends_in_half_a_character() || held.len() > MAX_HELD_BYTES {
+        if held.len() > MAX_HELD_BYTES {
+            return self.give_held(out);
+        }
+        if held.ends_in_half_a_character() {
+            return;
+        }
+        match self.key.begun_at_end(held.as_bytes()) {
+            0 => self.give_held(out),
+            // Not with what stands before it: a position is that of whole events.
+            _ if self.expected.background => {}
+            begun => {
+                let begun = held.split_off(held.len() - begun);
+                self.give_held(out);
+                self.held = Some((kind, begun));
+            }
+        }
+    }
+
+    /// Gives what was held back and is whole all the same: nothing more comes.
+    pub(super) fn give_rest(&mut self, out: &mut VecDeque<AgentUpdate>) {
+        if self.held.as_ref().is_some_and(|(_, piece)| !piece.ends_in_half_a_character()) {
             self.give_held(out);
         }
     }
@@ -258,9 +286,11 @@ impl Reply {
         match self.held.take().filter(|(_, piece)| !piece.is_empty()) {
             Some((Kind::Text, piece)) => {
                 self.has_text = true;
-                out.push_back(AgentUpdate::Text(piece.into_text()));
+                out.push_back(AgentUpdate::Text(self.key.taken_out(piece.into_text())));
             }
-            Some((Kind::Thought, piece)) => out.push_back(AgentUpdate::Thought(piece.into_text())),
+            Some((Kind::Thought, piece)) => {
+                out.push_back(AgentUpdate::Thought(self.key.taken_out(piece.into_text())));
+            }
             None => {}
         }
     }
@@ -313,7 +343,7 @@ impl Reply {
     /// What the last event of a response says: id, usage, and whatever had no event of its own.
     fn last_of(&mut self, response: ResponseObject<'_>, out: &mut VecDeque<AgentUpdate>) {
         self.note_id(response.id.as_deref(), out);
-        let wants_text = !self.has_text && !self.begun_elsewhere;
+        let wants_text = self.wants_text();
         for item in response.output {
             if ItemHead::of(item).kind != "message" {
                 let shown = if self.begun_elsewhere { Shown::Elsewhere } else { Shown::NotYet };

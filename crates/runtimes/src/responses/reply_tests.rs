@@ -13,7 +13,7 @@ fn taken_up(mode: Mode, after: u64) -> Expected {
 
 /// The updates that these events become, and the end that they tell.
 fn mapped(expected: Expected, events: &[&str]) -> (Vec<AgentUpdate>, Option<End>) {
-    let mut reply = Reply::new(expected);
+    let mut reply = Reply::new(expected, StreamKey::default());
     let mut out = VecDeque::new();
     for event in events {
         reply.take(event.as_bytes(), &mut out);
@@ -22,7 +22,7 @@ fn mapped(expected: Expected, events: &[&str]) -> (Vec<AgentUpdate>, Option<End>
 }
 
 fn whole(expected: Expected, body: &str) -> (Vec<AgentUpdate>, Option<End>) {
-    let mut reply = Reply::new(expected);
+    let mut reply = Reply::new(expected, StreamKey::default());
     let mut out = VecDeque::new();
     reply.take_whole(body.as_bytes(), Whole::Instead, &mut out);
     (out.into(), reply.end)
@@ -92,7 +92,7 @@ fn a_character_that_is_cut_in_two_is_put_together() {
 fn half_a_character_has_no_position_so_that_it_comes_again_after_a_cut() {
     let first = r#"{"type":"response.output_text.delta","sequence_number":5,"delta":"a\ud83e"}"#;
     let second = r#"{"type":"response.output_text.delta","sequence_number":6,"delta":"\udebf"}"#;
-    let mut reply = Reply::new(taken_up(Mode::Ask, 4));
+    let mut reply = Reply::new(taken_up(Mode::Ask, 4), StreamKey::default());
     let mut out = VecDeque::new();
 
     reply.take(first.as_bytes(), &mut out);
@@ -249,4 +249,51 @@ fn a_whole_reply_ends_as_its_status_says() {
         end,
         Some(End::Failed(RuntimeFailure { code: FailureCode::Interrupted, .. }))
     ));
+}
+
+const KEY: &str = "sk-sk-0123456789abcdef";
+
+/// The texts of a reply that says this in deltas of so many characters, each with what was given by then.
+fn said_with_key(expected: Expected, text: &str, delta_chars: usize) -> Vec<String> {
+    let mut reply = Reply::new(expected, StreamKey::new(Some(&KEY.into())));
+    let (mut out, mut given) = (VecDeque::new(), Vec::new());
+    let chars: Vec<char> = text.chars().collect();
+    for (number, delta) in (5..).zip(chars.chunks(delta_chars)) {
+        let delta: String = delta.iter().collect();
+        let event = serde_json::json!({
+            "type": "response.output_text.delta", "sequence_number": number, "delta": delta,
+        });
+        reply.take(event.to_string().as_bytes(), &mut out);
+        given.push(drained(&mut out));
+    }
+    reply.give_rest(&mut out);
+    given.push(drained(&mut out));
+    given
+}
+
+fn drained(out: &mut VecDeque<AgentUpdate>) -> String {
+    let texts = out.drain(..).filter_map(|update| match update {
+        AgentUpdate::Text(text) => Some(text),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn a_key_is_taken_out_wherever_deltas_cut_it() {
+    let text = format!("a {KEY} é{KEY}{KEY} sk-sk-sk-0 {KEY}, sk-");
+
+    for expected in [asked(Mode::Ask), taken_up(Mode::Ask, 4)] {
+        for delta_chars in 1..=text.len() {
+            let given = said_with_key(expected.clone(), &text, delta_chars).concat();
+            assert_eq!(given, "a [key] é[key][key] sk-sk-sk-0 [key], sk-", "{delta_chars}");
+        }
+    }
+}
+
+#[test]
+fn text_that_cannot_begin_the_key_is_never_held_back() {
+    let given = said_with_key(asked(Mode::Ask), "as is, sk-x", 2);
+
+    assert_eq!(given, ["a", "s i", "s,", " ", "", "sk-x", ""]);
 }

@@ -1,5 +1,10 @@
 //! Server-sent events, cut out of bytes as they arrive.
 
+use super::repeats::WithoutTexts;
+
+/// A line of which this much has come without its end is looked through for texts that need not be held.
+const LONG_LINE_BYTES: usize = 32 * 1024;
+
 /// The largest event that is read.
 pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
@@ -14,6 +19,10 @@ pub(super) struct TooLarge;
 pub(super) struct Events {
     /// A line whose end has not come yet.
     line: Vec<u8>,
+    /// Whether texts of long lines repeat what is known.
+    is_repeating: bool,
+    /// Copies the line, once it is long.
+    copying: Option<WithoutTexts>,
     data: Vec<u8>,
     has_data: bool,
     /// A line feed that follows belongs to the carriage return that ended the line before.
@@ -40,7 +49,8 @@ impl Events {
             if self.line.is_empty() {
                 self.take_line(line, &mut give)?;
             } else {
-                self.line.extend_from_slice(line);
+                self.extend_line(line);
+                self.copying = None;
                 let line = std::mem::take(&mut self.line);
                 self.take_line(&line, &mut give)?;
             }
@@ -53,16 +63,34 @@ impl Events {
                 _ => rest,
             };
         }
-        if self.line.len() + self.data.len() + bytes.len() > MAX_EVENT_BYTES {
-            return Err(TooLarge);
+        self.extend_line(bytes);
+        match self.line.len() + self.data.len() > MAX_EVENT_BYTES {
+            true => Err(TooLarge),
+            false => Ok(()),
         }
-        self.line.extend_from_slice(bytes);
-        Ok(())
+    }
+
+    /// From here on the texts in long events are known: deltas have given them.
+    pub(super) fn leave_out_texts(&mut self) {
+        self.is_repeating = true;
     }
 
     /// Forgets an event that was cut off, so that another connection can go on.
     pub(super) fn restart(&mut self) {
-        *self = Self::default();
+        *self = Self { is_repeating: self.is_repeating, ..Self::default() };
+    }
+
+    fn extend_line(&mut self, bytes: &[u8]) {
+        if let Some(copying) = &mut self.copying {
+            return copying.copy(bytes, &mut self.line);
+        }
+        self.line.extend_from_slice(bytes);
+        if self.is_repeating && self.line.len() > LONG_LINE_BYTES {
+            let begun = std::mem::take(&mut self.line);
+            let mut copying = WithoutTexts::default();
+            copying.copy(&begun, &mut self.line);
+            self.copying = Some(copying);
+        }
     }
 
     fn take_line(&mut self, line: &[u8], give: &mut impl FnMut(&[u8])) -> Result<(), TooLarge> {
@@ -139,6 +167,22 @@ mod tests {
         let lines = [b"data:".as_slice(), &[b'x'; 1024 * 1024], b"\n"].concat();
         let fed: Vec<_> = (0..20).map(|_| events.feed(&lines, |_| ())).collect();
         assert!(fed.contains(&Err(TooLarge)));
+    }
+
+    #[test]
+    fn a_long_event_that_repeats_known_texts_is_read_without_them() {
+        let text = "x".repeat(2 * MAX_EVENT_BYTES);
+        let stream = format!("data: {{\"text\":\"{text}\",\"id\":7}}\n\ndata: next\n\n");
+        let mut events = Events::default();
+        let mut found = Vec::new();
+
+        events.leave_out_texts();
+        for chunk in stream.as_bytes().chunks(16 * 1024) {
+            assert_eq!(events.feed(chunk, |data| found.push(data.to_vec())), Ok(()));
+            assert!(events.line.capacity() + events.data.capacity() < 256 * 1024);
+        }
+
+        assert_eq!(found, [br#"{"text":"","id":7}"#.to_vec(), b"next".to_vec()]);
     }
 
     #[test]

@@ -39,6 +39,14 @@ impl Piece {
         self.bytes.len()
     }
 
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn split_off(&mut self, at: usize) -> Self {
+        Self { bytes: self.bytes.split_off(at) }
+    }
+
     pub(super) fn append(&mut self, next: Self) {
         self.bytes.extend(next.bytes);
     }

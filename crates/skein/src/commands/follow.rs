@@ -7,7 +7,7 @@ use serde_json::Value;
 use skein_core::ports::Ids;
 use tokio::sync::watch;
 
-use super::{Context, printer::Printer, recent::Recent, text};
+use super::{Context, permit, printer::Printer, recent::Recent, text};
 use crate::{
     failure::{Exit, Failure},
     output,
@@ -237,6 +237,12 @@ impl<'a> Follower<'a> {
         }
         let kind = text(&value, "type");
         self.printer.event(kind, &value["data"])?;
+        if kind == "permission.requested" {
+            self.printer.end_line()?;
+            permit::describe(text(&value, "sessionId"), &value["data"])
+                .iter()
+                .for_each(|line| output::note(line));
+        }
         self.is_over |= matches!(kind, "turn.completed" | "turn.failed");
         Ok(None)
     }

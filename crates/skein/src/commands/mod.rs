@@ -1,6 +1,7 @@
 //! One module per command. Each is a client of the REST API, except those that work on the home itself.
 
 mod active_files;
+mod agent;
 mod apply;
 mod ask;
 mod audit;
@@ -14,6 +15,7 @@ mod index;
 mod interrupt;
 mod migrate;
 mod org;
+mod permit;
 mod place;
 mod printer;
 mod provider;
@@ -22,6 +24,7 @@ mod registered;
 mod repo;
 mod serve;
 mod session;
+mod settings_file;
 mod token;
 mod turn;
 mod turn_context;
@@ -134,6 +137,7 @@ async fn run_to_end(context: &Context, command: Command) -> Result<(), Failure> 
         Command::Session(command) => session::run(context, command).await,
         Command::ListSessions(list) => session::list(context, list).await,
         Command::Turn(command) => turn::run(context, command).await,
+        Command::Agent(command) => agent::run(context, command).await,
         Command::Provider(command) => provider::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Repo(command) => repo::run(context, command).await,

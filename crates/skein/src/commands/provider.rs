@@ -1,17 +1,17 @@
 //! `skein provider …`: works on the settings of the home, and on the providers themselves.
 
-use std::{fs, io::ErrorKind, path::Path};
-
 use serde_json::json;
 use skein_core::ports::ChainKeeping;
 use skein_runtimes::responses::{PRESETS, preset};
 
-use super::{Context, Format};
+use super::{
+    Context, Format,
+    settings_file::{self, is_word},
+};
 use crate::{
     cli::{ChainChoice, ProviderAdd, ProviderCommand},
-    config::{Config, Flags, Provider, Switch},
+    config::{Config, Provider, Switch},
     failure::{Exit, Failure},
-    home::{self, Holder, LockState},
     output, providers,
 };
 
@@ -153,29 +153,15 @@ fn add(context: &Context, add: &ProviderAdd) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Conflict, message)
             .hint(format!("change [providers.{name}] in {}", config.file.display())));
     }
-    context.home.prepare()?;
-    // A link stays a link, and what it leads to is changed.
-    let file = config.file.canonicalize().unwrap_or_else(|_| config.file.clone());
-    let before = read(&file)?;
-    let after = format!("{before}{}{}", divider(&before), section(add));
-    try_out(context, &file, &after, name)?;
-    home::write_private(&file, after.as_bytes()).map_err(|error| {
-        Failure::new(Exit::Unavailable, format!("cannot write {}", file.display())).because(error)
-    })?;
-    output::note(&format!("added [providers.{name}] to {}", file.display()));
-    if let Ok(LockState::Held(Holder { url: Some(_), .. })) = context.home.lock_state() {
-        output::note("the server that runs on this home must be restarted to use it");
-    }
-    Ok(())
+    let (section, body) = (format!("providers.{name}"), section(add));
+    settings_file::append(context, (&section, &body), |config| {
+        providers::connect(config, name).map(drop)
+    })
 }
 
 /// What could not be written down, or should not.
 fn check(add: &ProviderAdd) -> Result<(), Failure> {
     let wrong = |message: &str| Failure::new(Exit::Usage, message);
-    let is_word = |text: &str| {
-        let mut characters = text.chars();
-        !text.is_empty() && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-    };
     if !is_word(&add.name) {
         return Err(wrong("a provider's name has letters, digits, - and _ only"));
     }
@@ -198,28 +184,6 @@ fn check(add: &ProviderAdd) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads the settings as they would be, and sets the provider up, before anything is changed.
-fn try_out(context: &Context, file: &Path, content: &str, name: &str) -> Result<(), Failure> {
-    let trial = context.home.path().join(format!("trial-{}", std::process::id()));
-    let refused = |error: std::io::Error| {
-        Failure::new(Exit::Unavailable, format!("cannot use {}", trial.display())).because(error)
-    };
-    fs::create_dir_all(&trial).map_err(refused)?;
-    let tried = home::write_private(&trial.join("config.toml"), content.as_bytes())
-        .map_err(refused)
-        .and_then(|()| {
-            let config = Config::load(&trial, &context.environment, &Flags::default())?;
-            config.check()?;
-            providers::connect(&config, name).map(drop)
-        });
-    drop(fs::remove_dir_all(&trial));
-    tried.map_err(|failure| {
-        let shown = trial.join("config.toml").display().to_string();
-        let message = failure.message.replace(&shown, &file.display().to_string());
-        Failure { message: format!("{message}; nothing was changed"), ..failure }
-    })
-}
-
 fn section(add: &ProviderAdd) -> String {
     let chain = add.chain.map(|chain| match chain {
         ChainChoice::Server => "server",
@@ -233,34 +197,13 @@ fn section(add: &ProviderAdd) -> String {
         ("background", background),
         ("model", add.model.as_deref()),
     ];
-    let mut section = format!("[providers.{}]\n", add.name);
+    let mut section = String::new();
     for (key, value) in values {
         if let Some(value) = value {
-            let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
-            section.push_str(&format!("{key} = \"{quoted}\"\n"));
+            section.push_str(&format!("{key} = {}\n", settings_file::quoted(value)));
         }
     }
     section
-}
-
-/// What has to stand between the end of a file and a new section.
-fn divider(before: &str) -> &'static str {
-    match before {
-        "" => "",
-        text if text.ends_with('\n') => "\n",
-        _ => "\n\n",
-    }
-}
-
-fn read(file: &Path) -> Result<String, Failure> {
-    match fs::read_to_string(file) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => {
-            let message = format!("cannot read {}", file.display());
-            Err(Failure::new(Exit::Unavailable, message).because(error))
-        }
-    }
 }
 
 /// Addresses can hold a password, though they should not.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use skein_core::ports::Clock;
 
-use super::{Context, Format, ids, text, watch, with_client};
+use super::{Context, Format, ids, permit, registered, text, watch, with_client};
 use crate::{
     cli::{SessionCommand, SessionList, SessionNew},
     failure::{Exit, Failure},
@@ -19,6 +19,7 @@ pub(super) async fn run(context: &Context, command: SessionCommand) -> Result<()
         SessionCommand::New(new) => create(context, new).await,
         SessionCommand::Cancel { id, reason } => cancel(context, &id, reason).await,
         SessionCommand::Delete { id, yes } => delete(context, &id, yes).await,
+        SessionCommand::Permit(permit) => permit::run(context, permit).await,
         SessionCommand::Watch { id, after } => watch::run(context, &id, after).await,
     }
 }
@@ -46,9 +47,16 @@ async fn show(context: &Context, id: &str, include: Option<String>) -> Result<()
 }
 
 async fn create(context: &Context, new: SessionNew) -> Result<(), Failure> {
-    let body = new_body(new)?;
-    let call = Call::post(Target::new(&["api", "sessions"]), body);
-    let answer = with_client(context, async |client| client.call(call).await).await?;
+    let repo = new.repo.clone();
+    let mut body = new_body(new)?;
+    let answer = with_client(context, async |client| {
+        if let Some(named) = &repo {
+            let found = registered::find(client, Some(named)).await?;
+            body["repoId"] = found.id().into();
+        }
+        client.call(Call::post(Target::new(&["api", "sessions"]), body.clone())).await
+    })
+    .await?;
     context.print(&answer, || output::line(text(&answer.value, "id")))
 }
 

@@ -2,6 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
+use skein_runtimes::acp::PRESETS;
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
@@ -14,7 +15,8 @@ use super::{
     registered,
 };
 use crate::{
-    config::{Config, Environment},
+    acp,
+    config::{Config, Environment, Runtime},
     failure::{Exit, Failure},
     output, providers,
     transport::Client,
@@ -22,8 +24,6 @@ use crate::{
 
 const OLLAMA: &str = "127.0.0.1:11434";
 const OLLAMA_PATIENCE: Duration = Duration::from_millis(200);
-/// Agents with a command of their own.
-const COMMANDS: [&str; 3] = ["gemini", "claude", "codex"];
 /// Every repository can answer this one.
 const QUESTION: &str = "what is this project?";
 
@@ -119,8 +119,21 @@ fn agents(config: &Config, environment: &Environment, has_ollama: bool) -> Vec<S
             "ollama: runs at {OLLAMA}; connect it: skein provider add ollama --model NAME"
         ));
     }
-    for command in COMMANDS.into_iter().filter(|command| is_in_path(environment, command)) {
-        add(format!("{command}: the command is installed, but this version cannot run it yet"));
+    for (name, agent) in &config.settings.agents {
+        if agent.runtime_of(name) == Some(Runtime::Acp) {
+            let program =
+                acp::command(agent, acp::preset(name)).into_iter().next().unwrap_or_default();
+            add(match program.starts_with('/') || is_in_path(environment, &program) {
+                true => format!("{name}: ready; skein ask -a {name} …"),
+                false => format!("{name}: {} is not installed", output::printable(&program)),
+            });
+        }
+    }
+    for preset in PRESETS {
+        let (name, program) = (preset.name, preset.command.first().copied().unwrap_or_default());
+        if !config.settings.agents.contains_key(name) && is_in_path(environment, program) {
+            add(format!("{name}: installed; connect it: skein agent add {name}"));
+        }
     }
     lines
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::{Context, Format, ids, printer::Prose, text};
+use super::{Context, Format, ids, permit, printer::Prose, text};
 use crate::{
     failure::{Exit, Failure},
     output,
@@ -30,8 +30,13 @@ async fn follow(
 ) -> Result<(), Failure> {
     let id = ids::session(client, id).await?;
     let end = client.last_event(&id).await?;
-    let mut watch =
-        Watch { format: context.format, position: after.or(end), end, prose: Prose::default() };
+    let mut watch = Watch {
+        session: id.clone(),
+        format: context.format,
+        position: after.or(end),
+        end,
+        prose: Prose::default(),
+    };
     if watch.is_at_end() {
         output::aside("no server is running on this home: nothing new will come");
         return Ok(());
@@ -64,6 +69,7 @@ async fn follow(
 
 /// What has been shown, and how to show the rest.
 struct Watch {
+    session: String,
     format: Format,
     /// The last event that was shown; none before the first one when only new ones are wanted.
     position: Option<u64>,
@@ -128,6 +134,10 @@ impl Watch {
                 data["sequenceNumber"],
                 output::printable(text(data, "instruction"))
             )),
+            "permission.requested" => {
+                let lines = permit::describe(&self.session, data);
+                lines.iter().try_for_each(|line| self.aside(line))
+            }
             "turn.completed" => self.aside(&format!("{kind} {}", data["sequenceNumber"])),
             "turn.failed" => self.aside(&format!(
                 "{kind} {}: {}",

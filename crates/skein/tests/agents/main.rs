@@ -26,6 +26,7 @@ mod cancel;
 mod crashes;
 mod cycles;
 mod desk;
+mod docs;
 mod floods;
 mod garbage;
 mod idle;

@@ -56,7 +56,7 @@ async fn a_proposal_is_checked_against_the_versions_that_the_model_was_shown() {
     assert_eq!(files, expected);
     let diff = bundle.files[0].diff.as_deref().unwrap();
     assert_eq!(diff, "--- a/old.rs\n+++ b/old.rs\n@@ -1 +1 @@\n-one\n+two\n");
-    assert_eq!(executed.answer.as_deref(), Some("Done."));
+    assert_eq!(executed.short_answer(), Some("Done."));
     assert!(desk.stored(&executed).await.warnings.is_empty());
 }
 
@@ -70,7 +70,7 @@ async fn a_malformed_or_escaping_proposal_is_a_warning_and_keeps_the_text() {
 
         let executed = desk.execute(editing(None, "change")).await.unwrap();
 
-        assert_eq!(executed.answer.as_deref(), Some("Here."));
+        assert_eq!(executed.short_answer(), Some("Here."));
         assert!(executed.bundle.is_none());
         let warnings = desk.stored(&executed).await.warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");

@@ -64,7 +64,7 @@ async fn a_chain_that_the_provider_lost_is_rebuilt_once_with_one_warning() {
     let third = desk.ask(Some(session), "third").await;
     let fourth = desk.ask(Some(session), "fourth").await;
 
-    assert_eq!(third.answer.as_deref(), Some("turn 3: third"));
+    assert_eq!(third.short_answer(), Some("turn 3: third"));
     let third = desk.stored(&third).await;
     assert_eq!(reason(&third), (ChainDecision::Rehydrate, ChainReason::Lost));
     assert_eq!(third.warnings.len(), 1, "{:?}", third.warnings);
@@ -163,7 +163,7 @@ async fn a_provider_that_keeps_nothing_is_told_everything_each_time() {
 
     let third = desk.ask(Some(session), "third").await;
 
-    assert_eq!(third.answer.as_deref(), Some("turn 3 (4 items before): third"));
+    assert_eq!(third.short_answer(), Some("turn 3 (4 items before): third"));
     assert_rehydrated(&desk, "third");
     let third = desk.stored(&third).await;
     assert_eq!(reason(&third), (ChainDecision::Rehydrate, ChainReason::ProviderKeepsNothing));
@@ -244,7 +244,7 @@ async fn a_rerun_continues_from_the_last_completed_turn_and_leaves_the_old_one_u
         desk.orchestrator.rerun(&desk.scope(), (session, old.id), rerun, None).await.unwrap();
     let again = desk.orchestrator.outcome_of(&desk.scope(), accepted).await.unwrap();
 
-    assert_eq!(again.answer.as_deref(), Some("turn 3: first"));
+    assert_eq!(again.short_answer(), Some("turn 3: first"));
     let again = desk.stored(&again).await;
     assert_eq!(again.request.rerun_of, Some(old.id));
     let TurnState::Completed(answer) = last.state else { panic!() };
@@ -285,5 +285,5 @@ async fn a_budget_of_a_day_is_fresh_the_next_day() {
 
     let second = desk.ask(Some(first.session), "second").await;
 
-    assert_eq!(second.answer.as_deref(), Some("turn 2: second"));
+    assert_eq!(second.short_answer(), Some("turn 2: second"));
 }

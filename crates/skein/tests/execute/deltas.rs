@@ -164,7 +164,7 @@ async fn a_failed_search_is_a_warning_on_a_turn_that_goes_on() {
 
     let executed = desk.ask(None, "hello").await;
 
-    assert_eq!(executed.answer.as_deref(), Some("turn 1: hello"));
+    assert_eq!(executed.short_answer(), Some("turn 1: hello"));
     let warnings = desk.stored(&executed).await.warnings;
     assert_eq!(warnings, ["no passages could be looked for: the index is unavailable"]);
 }

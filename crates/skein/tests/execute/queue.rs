@@ -41,7 +41,7 @@ async fn a_queued_turn_goes_on_from_the_turn_before_it_with_the_files_it_was_giv
     desk.orchestrator.outcome_of(&scope, running).await.unwrap();
     let third = desk.orchestrator.outcome_of(&scope, queued).await.unwrap();
 
-    assert_eq!(third.answer.as_deref(), Some("turn 3: third"));
+    assert_eq!(third.short_answer(), Some("turn 3: third"));
     let third = desk.stored(&third).await;
     let fates: Vec<_> = third.request.files.iter().map(|file| file.fate).collect();
     assert_eq!(fates, [FileFate::Unchanged, FileFate::Sent]);

@@ -80,6 +80,8 @@ fn placeholders(path: &str) -> String {
             (true, "agent-contexts") => "{agentContext}",
             (true, "conversation-contexts") => "{conversationContext}",
             (true, "tokens") => "{token}",
+            // A turn's questions are numbered.
+            (true, "permissions") => "{turn}.1",
             (true, other) => panic!("what is identified after /{other}/ in {path}?"),
         });
         before = segment;

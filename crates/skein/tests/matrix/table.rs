@@ -99,6 +99,7 @@ pub(crate) fn requests(operation: &Operation) -> Vec<Request> {
         | "get_repo"
         | "index_status"
         | "remove_index"
+        | "list_permissions"
         | "list_turns"
         | "last_turn"
         | "get_turn"
@@ -184,6 +185,7 @@ fn changes(operation: &Operation) -> Vec<Request> {
             keyed(json!({"name": "made"})),
         ],
         "index_repo" => vec![body(json!({})), body(json!({"commit": "0123456789"}))],
+        "answer_permission" => vec![body(json!({"optionId": "x"})), body(json!({"cancel": true}))],
         "add_document" => vec![body(json!({"name": "made", "content": "x"}))],
         "plan" | "plan_turn" => vec![
             body(json!({"instruction": "x", "sessionId": "{session}"})),

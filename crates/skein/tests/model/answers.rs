@@ -38,6 +38,11 @@ async fn an_answer_is_whole() {
     assert_eq!(turn["openAIResponseId"], desk.provider.dispatches()[0].response_id);
     assert_eq!(turn["statusTimeStamp"], turn["openAIResponseReceivedDate"]);
     assert!(turn["openAIChainExpiresDate"].is_string(), "{turn}");
+    let session = format!("/api/sessions/{}", answer["sessionId"].as_str().unwrap());
+    let session = desk.api.get(&session).await.expect(200).json();
+    assert_eq!(session["chainExpiresDate"], turn["openAIChainExpiresDate"]);
+    let listed = desk.api.get("/api/sessions").await.expect(200).json();
+    assert_eq!(listed["sessions"][0]["chainExpiresDate"], turn["openAIChainExpiresDate"]);
 }
 
 #[tokio::test]
@@ -138,4 +143,51 @@ async fn an_answer_of_two_megabytes_is_whole_everywhere() {
     let messages = format!("/api/sessions/{}/messages", answer["sessionId"].as_str().unwrap());
     let messages = Reply::to(desk.api.request(Method::GET, &messages)).await.expect(200).json();
     assert_eq!(messages.as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_long_answer_of_several_messages_is_one_text() {
+    let desk = Desk::new().await;
+    let [first, second, third] = [700_000, 300_000, 7].map(|chars| "é\"".repeat(chars / 2));
+    let answer = Answer::text(&first).and_tool_call("look", "{}").and_text(&second);
+    desk.provider.script(answer.and_tool_call("look_again", "{}").and_text(&third));
+    let body = json!({"instruction": "tell me everything"});
+
+    let mut stream = EventStream::open(desk.api.keyed(EXECUTE, "k", &body)).await;
+    let done = stream.rest().await.0.last().unwrap().json();
+    let replayed = Reply::to(desk.api.keyed(EXECUTE, "k", &body)).await.expect(200).json();
+
+    let whole = format!("{first}\n\n{second}\n\n{third}");
+    assert!(done["text"] == whole, "the stream's answer is not whole");
+    assert!(replayed == done, "the replayed answer is another one");
+    let turn = desk.turn_of(&done).await;
+    let kept = desk.api.get(turn["fullAgentAnswerUrl"].as_str().unwrap()).await.expect(200);
+    assert!(kept.body == whole.as_bytes(), "the stored answer is not whole");
+    let summary: String = whole.chars().take(1024).collect();
+    assert_eq!(turn["agentAnswerSummary"], summary);
+}
+
+#[tokio::test]
+async fn the_raw_response_of_a_long_answer_is_kept_byte_by_byte() {
+    let desk = Desk::new().await;
+    desk.provider.script(Answer::filler(400_000));
+
+    let answer = desk.ask(&Value::Null, "tell me everything").await;
+
+    let turn = desk.turn_of(&answer).await;
+    let raw = desk.api.get(turn["openAIResponsePayloadUrl"].as_str().unwrap()).await.expect(200);
+    let raw = String::from_utf8(raw.body.to_vec()).unwrap();
+    let events: Vec<Value> = raw
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
+    let deltas = of("response.output_text.delta");
+    let said: String = deltas.iter().map(|event| event["delta"].as_str().unwrap()).collect();
+    assert!(answer["text"] == said);
+    // What is not read is kept all the same.
+    assert!(of("response.output_text.done")[0]["text"] == said);
+    let output = &of("response.completed")[0]["response"]["output"];
+    assert!(output[0]["content"][0]["text"] == said);
 }

@@ -113,7 +113,6 @@ fn taken(index: &str) -> Conflict {
         "turn_files_pkey" => Conflict::AlreadyExists("file"),
         "tickets_pkey" => Conflict::AlreadyExists("ticket"),
         "payloads_pkey" => Conflict::AlreadyExists("payload"),
-        "payload_parts_pkey" => Conflict::AlreadyExists("payload part"),
         "checkpoints_pkey" => Conflict::AlreadyExists("checkpoint"),
         _ => Conflict::AlreadyExists("row"),
     }

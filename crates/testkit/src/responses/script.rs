@@ -123,6 +123,8 @@ pub struct Answer {
     pub extras: Vec<Extra>,
     /// Waits so long before each event. Only for programs that cannot open gates.
     pub pause_ms: u64,
+    /// So many events come without that pause.
+    pub quick_events: usize,
 }
 
 impl Answer {

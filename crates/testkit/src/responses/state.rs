@@ -155,7 +155,8 @@ impl State {
                     self.gate(&hold.gate).pass().await;
                 }
             }
-            if answer.pause_ms > 0 {
+            let is_quick = step.sequence_number.is_some_and(|number| number < answer.quick_events);
+            if answer.pause_ms > 0 && !is_quick {
                 tokio::time::sleep(Duration::from_millis(answer.pause_ms)).await;
             }
             record.push(step);

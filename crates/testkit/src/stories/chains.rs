@@ -11,7 +11,7 @@ use skein_core::{
 };
 use tokio::task::JoinSet;
 
-use super::plans::planned;
+use super::{lists::all, plans::planned};
 use crate::{
     World,
     world::{finishing, writing},
@@ -57,6 +57,31 @@ pub async fn a_chain_shows_what_it_holds_of_what_was_asked_for(store: Arc<dyn St
         view(&world, log, &["a.rs"], &["a"]).await,
         Some(ChainView { chain: tip, held: vec![changed], last_chunks: Vec::new() })
     );
+}
+
+pub async fn a_session_shows_when_its_chain_expires(store: Arc<dyn Storage>) {
+    let world = World::new(store).await;
+    let sibling = world.open(world.draft_session()).await;
+    let finished = world.finish(&world.running_turn().await).await;
+    let live = chain(&finished, 1);
+    let shown = async |session| {
+        let found = world.store.find_session(&world.as_owner(), session).await.expect("a read");
+        found.expect("a session").chain_expires_at
+    };
+
+    world.commit(advancing(world.session.log, live.clone(), Vec::new())).await;
+
+    assert!(live.expires_at.is_some());
+    assert_eq!(shown(world.session.id).await, live.expires_at);
+    assert_eq!(shown(sibling.id).await, None);
+    let listed = world.store.list_sessions(&world.as_owner(), &all()).await.expect("a read");
+    let listed: Vec<_> = listed.sessions.iter().map(|record| record.chain_expires_at).collect();
+    assert!(listed.contains(&live.expires_at) && listed.contains(&None), "{listed:?}");
+
+    // Nothing can be gone on from without the provider's id.
+    let forgotten = LiveChain { response_id: None, ..live };
+    world.commit(advancing(world.session.log, forgotten, Vec::new())).await;
+    assert_eq!(shown(world.session.id).await, None);
 }
 
 pub async fn a_chain_is_seen_in_its_own_log_and_org_only(store: Arc<dyn Storage>) {

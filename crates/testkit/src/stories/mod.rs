@@ -63,6 +63,7 @@ macro_rules! contract_tests {
             chains {
                 a_chain_shows_what_it_holds_of_what_was_asked_for
                 a_chain_is_seen_in_its_own_log_and_org_only
+                a_session_shows_when_its_chain_expires
                 a_new_chain_forgets_what_the_one_before_held
                 what_a_chain_holds_is_listed_the_latest_first
                 a_chain_needs_a_log
@@ -111,6 +112,7 @@ macro_rules! contract_tests {
                 a_payload_needs_a_log
                 many_bodies_come_in_the_order_in_which_they_were_asked_for
                 one_corrupt_body_of_many_is_told
+                a_part_that_is_put_again_stays_as_it_is
             }
             lists {
                 sessions_are_listed_newest_first_with_whole_records

@@ -54,6 +54,27 @@ pub async fn a_body_in_parts_comes_back_in_order(store: Arc<dyn Storage>) {
     assert_eq!(whole(&world, id).await.expect("a body"), parts.concat());
 }
 
+pub async fn a_part_that_is_put_again_stays_as_it_is(store: Arc<dyn Storage>) {
+    let world = World::named(Arc::clone(&store), "Acme", 1).await;
+    let other = World::named(store, "Globex", 2).await;
+    let id = world.payload_id();
+    let put = |body: &'static [u8]| Write::PutPayloadPart {
+        payload: id,
+        part: 3,
+        body: Bytes::from_static(body),
+    };
+
+    world.commit(writing(vec![put(b"first")])).await;
+    world.commit(writing(vec![put(b"again")])).await;
+
+    let owner = world.as_owner();
+    let part = |number: u32| world.store.payload_part(&owner, id, number);
+    assert_eq!(part(3).await.expect("a read"), Some(Bytes::from_static(b"first")));
+    assert_eq!(part(0).await.expect("a read"), None);
+    let foreign = other.store.payload_part(&other.as_owner(), id, 3).await.expect("a read");
+    assert_eq!(foreign, None);
+}
+
 pub async fn a_text_in_the_log_is_a_payload_without_being_stored_twice(store: Arc<dyn Storage>) {
     let world = World::new(store).await;
     let answer = "an answer with \"quotes\", \\ and 🧶\n".repeat(50);

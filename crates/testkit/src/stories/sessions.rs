@@ -42,6 +42,7 @@ pub async fn creating_a_session_opens_its_log_its_segment_and_its_owners_access(
             turn_count: 0,
             last_turn: None,
         },
+        chain_expires_at: None,
         access: Some(AccessVia::Owner),
     };
     assert_eq!(find(&world, &session).await, Some(record.clone()));

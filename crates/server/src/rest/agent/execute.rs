@@ -1,7 +1,6 @@
 //! `POST /api/ai/agent/execute`
 
 use axum::{
-    Json,
     extract::State,
     response::{IntoResponse, Response},
 };
@@ -16,10 +15,12 @@ use skein_core::{
 };
 
 use crate::{
+    answer::Answer,
     app::Context,
     auth::Caller,
     error::Problem,
     extract::{Creating, Parameters, accepts_event_stream, replayed},
+    json,
     sse::{EventStream, Progress, TurnStream},
 };
 
@@ -65,8 +66,9 @@ async fn whole(
         () = context.app.lifecycle.closing().cancelled() => return Err(Error::Draining.into()),
     };
     let replay = replayed(executed.replayed);
-    let answer = ExecuteResponse::new(executed, instruction_bytes);
-    Ok((replay, Json(answer)).into_response())
+    let answer = Answer::new(executed, instruction_bytes);
+    let answer = json::respond(answer.into_pieces()).await?;
+    Ok((replay, answer).into_response())
 }
 
 async fn stream(
@@ -81,16 +83,18 @@ async fn stream(
     let orchestrator = context.app.orchestrator.clone();
     let accepted = orchestrator.accept(&caller.scope, command, key.as_ref()).await?;
     let Accepted { session, turn, replayed: is_replay, .. } = accepted;
-    let (before, progress) = if is_replay {
+    let history = &context.app.history;
+    let (reader, progress) = if is_replay {
         let executed = orchestrator.outcome_of(&caller.scope, accepted).await?;
-        let before = context.app.history.position_before(&caller.scope, session, turn).await?;
-        (before, Progress::Known(Box::new(executed)))
+        let before = history.position_before(&caller.scope, session, turn).await?;
+        let reader = history.follow(&caller.scope, session, Some(before)).await?;
+        (reader, Progress::Known(Box::new(executed)))
     } else {
-        let (before, scope) = (accepted.before_seq, caller.scope.clone());
+        let (reader, scope) =
+            (history.follow_accepted(&caller.scope, &accepted), caller.scope.clone());
         let outcome = async move { orchestrator.outcome_of(&scope, accepted).await };
-        (before, Progress::Running(outcome.boxed()))
+        (reader, Progress::Running(outcome.boxed()))
     };
-    let reader = context.app.history.follow(&caller.scope, session, Some(before)).await?;
     let events = EventStream::new(context, caller.0, slot, session, reader);
     let answer = TurnStream { events, turn, instruction_bytes, progress };
     Ok((replayed(is_replay), answer.into_response()).into_response())

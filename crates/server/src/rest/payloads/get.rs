@@ -1,11 +1,14 @@
 //! `GET /api/payloads/{id}`
 
 use axum::{
+    body::Body,
     extract::State,
     response::{IntoResponse, Response},
 };
+use futures::TryStreamExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use skein_core::model::PayloadId;
+use tracing::error;
 
 use crate::{
     app::Context,
@@ -35,7 +38,8 @@ pub(crate) async fn get_payload(
     _: Parameters<()>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (meta, body) = context.app.history.payload(&caller.scope, payload).await?;
+    let stored = context.app.history.payload(&caller.scope, payload).await?;
+    let meta = stored.meta();
     let etag = ETag::of_content(&meta.sha256);
     // A payload never changes, but who may read it does: ask again before using a copy.
     let cache = (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -46,7 +50,19 @@ pub(crate) async fn get_payload(
         .unwrap_or(HeaderValue::from_static("application/octet-stream"));
     // Whatever it holds, a browser must not run it.
     let policy = HeaderValue::from_static("default-src 'none'; sandbox");
-    let headers =
-        [cache, (header::CONTENT_TYPE, media_type), (header::CONTENT_SECURITY_POLICY, policy)];
+    let length = (header::CONTENT_LENGTH, HeaderValue::from(meta.size_bytes));
+    let headers = [
+        cache,
+        length,
+        (header::CONTENT_TYPE, media_type),
+        (header::CONTENT_SECURITY_POLICY, policy),
+    ];
+    let body = match stored.is_one_piece() {
+        true => Body::from(stored.body().await?),
+        // What does not match its SHA-256 ends before its length.
+        false => Body::from_stream(stored.pieces().inspect_err(move |error| {
+            error!(%error, payload.id = %payload, "a payload was cut off");
+        })),
+    };
     Ok((headers, etag, body).into_response())
 }

@@ -51,7 +51,8 @@ impl<'a> Applying<'a> {
 
     pub(super) fn put_payload_part(&mut self, payload: PayloadId, part: u32, body: &Bytes) {
         self.later(
-            "INSERT INTO payload_parts (org_id, payload_id, part, body) VALUES ($1, $2, $3, $4)",
+            "INSERT INTO payload_parts (org_id, payload_id, part, body) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (org_id, payload_id, part) DO NOTHING",
             values![self.org(), *payload.as_uuid(), small(part), codec::pack(body)],
         );
     }

@@ -13,7 +13,12 @@ use skein_core::{
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::{PostgresStore, connection::Transaction, error::Fault, rows::Columns};
+use super::super::{
+    PostgresStore,
+    connection::Transaction,
+    error::Fault,
+    rows::{Columns, small},
+};
 use crate::codec;
 
 #[async_trait]
@@ -46,6 +51,25 @@ impl PayloadReads for PostgresStore {
     async fn payload_body(&self, scope: &Scope, payload: PayloadId) -> Result<Bytes, StoreError> {
         let found = self.payload_bodies(scope, &[payload]).await?.pop();
         Ok(found.map(|(_, body)| body).ok_or(Conflict::Missing("payload"))?)
+    }
+
+    async fn payload_part(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+        part: u32,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let mut client = self.client().await?;
+        let transaction = Transaction::reading(&mut client, scope);
+        let row = transaction
+            .query_opt(
+                "SELECT body FROM payload_parts
+                 WHERE org_id = $1 AND payload_id = $2 AND part = $3",
+                &[scope.org.as_uuid(), payload.as_uuid(), &small(part)],
+            )
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(Bytes::from(Columns::new("payload part", &row).bytes("body")?.into_owned())))
     }
 
     async fn payload_bodies(

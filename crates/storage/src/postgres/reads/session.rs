@@ -31,6 +31,7 @@ macro_rules! select_records {
                     agent.name AS agent_context_name, context.name AS conversation_context_name,
                     r.name AS repository_name, r.path AS repository_path, r.created_at AS repository_created_at,
                     l.last_seq, l.last_at, l.turn_count, l.last_turn_id, l.last_turn_status, l.last_turn_at,
+                    CASE WHEN chain.response_id IS NOT NULL THEN chain.expires_at END AS chain_expires_at,
                     mine.via AS access
              FROM sessions s
              JOIN orgs o ON o.id = s.org_id
@@ -41,6 +42,7 @@ macro_rules! select_records {
                     ON context.org_id = s.org_id AND context.id = s.conversation_context_id
              LEFT JOIN repos r ON r.org_id = s.org_id AND r.id = s.repo_id
              JOIN logs l ON l.org_id = s.org_id AND l.id = s.log_id
+             LEFT JOIN chains chain ON chain.org_id = s.org_id AND chain.log_id = s.log_id
              LEFT JOIN session_access mine
                     ON mine.org_id = s.org_id AND mine.session_id = s.id AND mine.principal = $2
              WHERE s.org_id = $1 ",
@@ -131,6 +133,7 @@ fn record(row: &Row) -> Result<SessionRecord, Fault> {
             turn_count: columns.small("turn_count")?,
             last_turn: last_turn(&columns)?,
         },
+        chain_expires_at: columns.opt_time("chain_expires_at")?,
         access: columns.opt_word("access")?,
     })
 }

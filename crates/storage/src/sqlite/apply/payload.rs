@@ -67,10 +67,10 @@ pub(super) fn put_part(
         .connection
         .prepare_cached(
             "INSERT INTO payload_parts (org_id, payload_id, part, created_at, body)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
+             VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (org_id, payload_id, part) DO NOTHING",
         )?
-        .execute(params![key(&target.org), key(&payload), part, now.as_millis(), packed])
-        .or_exists("payload part")?;
+        .execute(params![key(&target.org), key(&payload), part, now.as_millis(), packed])?;
     Ok(())
 }
 

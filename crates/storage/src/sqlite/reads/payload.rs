@@ -35,6 +35,27 @@ impl PayloadReads for SqliteStore {
         Ok(found.map(|(_, body)| body).ok_or(Conflict::Missing("payload"))?)
     }
 
+    async fn payload_part(
+        &self,
+        scope: &Scope,
+        payload: PayloadId,
+        part: u32,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT body FROM payload_parts
+                     WHERE org_id = ?1 AND payload_id = ?2 AND part = ?3",
+                )?;
+                let mut rows = statement.query(params![key(&org), key(&payload), part])?;
+                let Some(row) = rows.next()? else { return Ok(None) };
+                let body = Columns::new("payload part", row).bytes()?.into_owned();
+                Ok(Some(Bytes::from(body)))
+            })
+            .await
+    }
+
     async fn payload_bodies(
         &self,
         scope: &Scope,

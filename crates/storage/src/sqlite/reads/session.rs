@@ -81,13 +81,14 @@ pub(super) fn find(
                  s.agent_state, s.created_at, s.updated_at, s.deleted_at,
                  o.name, ou.name, cu.name, ac.name, cc.name, r.id, r.name, r.path, r.created_at,
                  l.last_seq, l.last_at, l.turn_count, l.last_turn_id, l.last_turn_status,
-                 l.last_turn_at, a.via
+                 l.last_turn_at, iif(ch.response_id IS NULL, NULL, ch.expires_at), a.via
              FROM sessions s
              JOIN orgs o ON o.id = s.org_id
              JOIN users ou ON ou.org_id = s.org_id AND ou.id = s.owner_user
              JOIN users cu ON cu.org_id = s.org_id AND cu.id = s.created_by
              JOIN agent_contexts ac ON ac.id = s.agent_context_id
              JOIN logs l ON l.org_id = s.org_id AND l.id = s.log_id
+             LEFT JOIN chains ch ON ch.org_id = s.org_id AND ch.log_id = s.log_id
              LEFT JOIN conversation_contexts cc
                  ON cc.org_id = s.org_id AND cc.id = s.conversation_context_id
              LEFT JOIN repos r ON r.org_id = s.org_id AND r.id = s.repo_id
@@ -112,6 +113,7 @@ fn record(row: &Row<'_>) -> Result<SessionRecord, Fault> {
         conversation_context_name: columns.get()?,
         repository: repository(&mut columns)?,
         log: log_stats(&mut columns)?,
+        chain_expires_at: columns.opt_time()?,
         access: columns.opt_word()?,
     })
 }
