@@ -121,10 +121,11 @@ impl Host {
         *self.activity.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Resolves when nothing runs and nothing has happened for so long.
-    async fn idle(&self, timeout: std::time::Duration) {
+    /// Resolves when nothing runs and nothing has happened for so long. Updates that nobody asked for count too.
+    async fn idle(&self, agent: &dyn ResidentAgent, timeout: std::time::Duration) {
         loop {
-            let last = *self.activity.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let touched = *self.activity.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = touched.max(agent.last_heard_at());
             let is_running = self.activity.running.load(Ordering::SeqCst) > 0;
             let since = if is_running { Instant::now() } else { last };
             if since.elapsed() >= timeout {
@@ -246,7 +247,7 @@ impl Task {
                     let is_cancelled = failure.code == FailureCode::Cancelled;
                     return if is_cancelled { End::Stopped(failure) } else { End::Died(failure) };
                 }
-                () = self.host.idle(self.hosting.settings.idle) => {
+                () = self.host.idle(agent.as_ref(), self.hosting.settings.idle) => {
                     self.tell(NoticeKind::Idle).await;
                     // If the session goes on after all, it is because something happens in it now.
                     self.host.touch();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{future::BoxFuture, stream::BoxStream};
+use tokio::time::Instant;
 
 use super::{AgentUpdate, RunRequest, RuntimeFailure};
 use crate::{model::SessionId, policy::permission::PermissionPolicy};
@@ -43,6 +44,9 @@ pub trait ResidentAgent: Send + Sync {
 
     /// What confinement could not be had, one sentence each.
     fn shortcomings(&self) -> &[String];
+
+    /// When it last sent an update, whether a prompt of ours was open or not.
+    fn last_heard_at(&self) -> Instant;
 
     /// Runs one instruction. Dropping the stream calls it off at the agent; one that does not listen is ended.
     fn prompt(&self, request: RunRequest) -> BoxStream<'static, AgentUpdate>;

@@ -16,7 +16,7 @@ use crate::{
     model::{
         ConversationContextId, EventBody, FailureCode, Interface, MessageCompleted, MessageContent,
         MessageId, Profile, RepoId, Role, SERVER_RESTART, Scope, Session, SessionChange, SessionId,
-        SessionStateName, Timestamp, Turn, UserId,
+        SessionStateName, Timestamp, Turn, TurnState, UserId,
     },
     orchestrator::{Orchestrator, outcome},
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
@@ -26,7 +26,8 @@ use crate::{
     },
     ports::{
         ChangeSet, Conflict, Counting, Expectation, Resource, ResourceKind, RuntimeFailure,
-        SessionFilter, SessionPage, SessionQuery, SessionRecord, SessionSort, StoreError, Write,
+        SessionFilter, SessionPage, SessionQuery, SessionRecord, SessionSort, StoreError, TurnPage,
+        Write,
     },
 };
 pub(crate) use changes::{Housing, activation, housing, open, rebind, resumption, suspension};
@@ -333,12 +334,12 @@ impl Sessions {
                     return ending.accepts_final(&record.session);
                 }
                 let (busy, failure) = ending.treatment();
-                let was_running = self.clear_running(scope, &record, busy, &failure).await?;
+                self.clear_running(scope, &record, busy, &failure).await?;
                 let queued = self.platform.store.list_pending_turns(scope, session).await?;
                 if busy == Busy::Refuse && !queued.is_empty() {
                     return Err(Error::TurnInProgress { turn: queued.first().map(|turn| turn.id) });
                 }
-                let notice = ending.notice().filter(|_| !was_running || !ending.is_told_by_turns());
+                let notice = self.notice(scope, session, ending, &queued).await?;
                 let ended = Ended { record: &record, ending, notice };
                 let (changes, failed) = self.ending(&ended, queued, &failure)?;
                 let committed = self.platform.commit(scope, changes).await?;
@@ -353,24 +354,41 @@ impl Sessions {
         Ok(ended)
     }
 
-    /// Interrupts the running turn and waits for its end, or refuses while one runs. Says whether one ran.
+    /// The message that tells people, unless the turn that ran has told them the same.
+    async fn notice(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+        ending: &Ending,
+        queued: &[Turn],
+    ) -> Result<Option<MessageContent>, Error> {
+        let Ending::Fail { failure } = ending else { return Ok(ending.notice()) };
+        let page = queued.first().map_or(TurnPage::Last, |turn| TurnPage::Before(turn.number));
+        let turns = self.platform.store.list_turns(scope, session, page, 1).await?;
+        let is_told = turns.iter().any(|record| match &record.turn.state {
+            TurnState::Failed(told) => {
+                told.code == failure.code && told.errors.contains(&failure.message)
+            }
+            TurnState::Pending | TurnState::Completed(_) => false,
+        });
+        Ok(ending.notice().filter(|_| !is_told))
+    }
+
+    /// Interrupts the running turn and waits for its end, or refuses while one runs.
     async fn clear_running(
         &self,
         scope: &Scope,
         record: &SessionRecord,
         busy: Busy,
         failure: &RuntimeFailure,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let pending = self.platform.store.list_pending_turns(scope, record.session.id).await?;
         let Some(running) = pending.iter().find(|turn| turn.started_at.is_some()) else {
-            return Ok(false);
+            return Ok(());
         };
         match busy {
             Busy::Refuse => Err(Error::TurnInProgress { turn: Some(running.id) }),
-            Busy::Interrupt => {
-                self.orchestrator.interrupt(scope, running, failure.clone()).await?;
-                Ok(true)
-            }
+            Busy::Interrupt => self.orchestrator.interrupt(scope, running, failure.clone()).await,
         }
     }
 
@@ -511,11 +529,6 @@ impl Ending {
             }
         };
         Some(MessageContent::Status { reason })
-    }
-
-    /// Whether a turn that ends with the session says the same already.
-    fn is_told_by_turns(&self) -> bool {
-        matches!(self, Self::Fail { .. })
     }
 }
 

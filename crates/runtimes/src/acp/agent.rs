@@ -22,7 +22,7 @@ use skein_core::{
 use tokio::{
     io::{AsyncRead, BufReader},
     sync::{Mutex as AsyncMutex, mpsc, watch},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -69,6 +69,7 @@ pub(super) struct Shared {
     questions: Mutex<HashMap<String, Question>>,
     /// Updates so far, wanted or not.
     updates_seen: AtomicU64,
+    last_heard_at: Mutex<Instant>,
     /// Why it was ended, when it was.
     pub(super) ended_for: OnceLock<RuntimeFailure>,
     end: watch::Sender<Option<RuntimeFailure>>,
@@ -80,6 +81,8 @@ struct Current {
     updates: mpsc::Sender<AgentUpdate>,
     asked: u32,
     garbage: u32,
+    /// What comes after the agent's answer belongs to no turn, however soon it comes.
+    is_answered: bool,
     /// Whether somebody refused what the agent asked for.
     is_refused: bool,
     /// Fires when the agent breaks the protocol beyond what is borne.
@@ -125,6 +128,7 @@ impl Shared {
             current: Mutex::default(),
             questions: Mutex::default(),
             updates_seen: AtomicU64::new(0),
+            last_heard_at: Mutex::new(Instant::now()),
             ended_for: OnceLock::new(),
             end: watch::Sender::new(None),
         }
@@ -157,8 +161,9 @@ impl Shared {
             Said::Notification { method, params } if method == "session/update" => {
                 self.take_update(&params).await;
             }
-            // Every agent has some of its own.
-            Said::Notification { .. } => {}
+            // Every agent has some of its own, which the protocol allows by these names.
+            Said::Notification { method, .. } if method.starts_with(['_', '$']) => {}
+            Said::Notification { .. } => self.count_garbage(),
             Said::Request { id, method, params } if method == "session/request_permission" => {
                 self.take_question(id, &params).await;
             }
@@ -167,8 +172,10 @@ impl Shared {
                 self.count_garbage();
             }
             Said::Reply { id, outcome } => {
-                if !self.connection.settle(&id, outcome) {
-                    self.count_garbage();
+                // While a prompt is open, nothing else is asked of the agent.
+                match self.connection.settle(&id, outcome) {
+                    true => self.current().iter_mut().for_each(|open| open.is_answered = true),
+                    false => self.count_garbage(),
                 }
             }
             Said::Garbage => self.count_garbage(),
@@ -178,6 +185,7 @@ impl Shared {
     /// Only what comes while a prompt of ours is open belongs to a turn: agents replay history when they load it.
     async fn take_update(&self, params: &RawValue) {
         self.updates_seen.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.last_heard_at) = Instant::now();
         let Ok(notification) = serde_json::from_str::<Notification<'_>>(params.get()) else {
             return self.count_garbage();
         };
@@ -187,7 +195,11 @@ impl Shared {
         // Kinds that are newer than this are left alone.
         let update = serde_json::from_str::<SessionUpdate>(notification.update.get()).ok();
         let Some(update) = update.and_then(updates::translate) else { return };
-        let updates = self.current().as_ref().map(|current| current.updates.clone());
+        let updates = {
+            let current = self.current();
+            let open = current.as_ref().filter(|current| !current.is_answered);
+            open.map(|current| current.updates.clone())
+        };
         if let Some(updates) = updates {
             // Nobody listens any more when the turn was called off.
             drop(updates.send(update).await);
@@ -217,7 +229,7 @@ impl Shared {
     /// A turn's questions are numbered, so that their ids are unique in the session.
     fn number_question(&self) -> Option<(String, mpsc::Sender<AgentUpdate>)> {
         let mut current = self.current();
-        let current = current.as_mut()?;
+        let current = current.as_mut().filter(|current| !current.is_answered)?;
         current.asked += 1;
         Some((format!("{}.{}", current.turn, current.asked), current.updates.clone()))
     }
@@ -247,6 +259,7 @@ impl Shared {
             updates,
             asked: 0,
             garbage: 0,
+            is_answered: false,
             is_refused: false,
             broken: Arc::clone(&broken),
             breaks: breaks.clone(),
@@ -351,6 +364,10 @@ impl ResidentAgent for AcpAgent {
         &self.shortcomings
     }
 
+    fn last_heard_at(&self) -> Instant {
+        *lock(&self.shared.last_heard_at)
+    }
+
     fn prompt(&self, request: RunRequest) -> BoxStream<'static, AgentUpdate> {
         let notice = lock(&self.notice).take();
         prompting::prompt(&self.shared, request, self.turn_timeout, notice)
@@ -370,8 +387,9 @@ impl ResidentAgent for AcpAgent {
             let message = "the agent was stopped".to_owned();
             let stopped = RuntimeFailure { code: FailureCode::Interrupted, message };
             shared.ended_for.get_or_init(|| stopped);
+            // Document C wants an agent to be told, also one that has nothing to do.
+            shared.cancel();
             if shared.prompting.try_lock().is_err() {
-                shared.cancel();
                 drop(timeout(END_OF_PROMPT, shared.prompting.lock()).await);
             }
             shared.put_down().await;

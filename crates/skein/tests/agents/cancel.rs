@@ -89,7 +89,8 @@ async fn an_agent_that_listens_to_nothing_is_ended_with_all_it_started() {
     assert_eq!(cancelled["state"], "cancelled");
     assert_eq!(turn["errorCode"], "cancelled");
     let signals = desk.journal().iter().filter(|line| line["signal"] == "SIGTERM").count();
-    assert_eq!((desk.received("session/cancel").len(), signals), (1, 1), "{:?}", desk.journal());
+    assert_eq!(signals, 1, "{:?}", desk.journal());
+    assert!(!desk.received("session/cancel").is_empty(), "{:?}", desk.journal());
     desk.assert_sound();
 }
 

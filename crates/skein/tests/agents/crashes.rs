@@ -49,7 +49,7 @@ async fn a_crash_is_told_in_detail_and_ends_the_session() {
             &json!({"type": "text", "text": "I am", "partial": false, "interrupted": true})
         );
         assert_eq!(prompt.refusal(), (409, "session_not_active".to_owned()));
-        assert_eq!(resume.refusal(), (409, "session_not_suspended".to_owned()));
+        assert_eq!(resume.refusal(), (409, "session_not_active".to_owned()));
         desk.assert_sound();
     }
 }
@@ -64,7 +64,8 @@ async fn a_crash_between_turns_ends_the_session_too() {
 
     assert_eq!(turn["status"]["key"], "completed", "{turn}");
     assert_eq!(failed["status"], "error");
-    let [error] = &desk.contents(&session, "error").await[..] else { panic!("one message") };
+    let errors = desk.contents(&session, "error").await;
+    let [error] = &errors[..] else { panic!("one message: {errors:?}") };
     assert!(error["message"].as_str().unwrap().contains("a last word"), "{error}");
     assert_eq!(desk.said_in(&session, turn["id"].as_str().unwrap()).await, "hello");
     desk.assert_sound();

@@ -160,7 +160,8 @@ async fn much_on_the_standard_error_is_kept_short() {
 
     assert_eq!(turn["errorCode"], "agent_exited");
     desk.until_state(&session, "failed").await;
-    let [error] = &desk.contents(&session, "error").await[..] else { panic!("one message") };
+    let errors = desk.contents(&session, "error").await;
+    let [error] = &errors[..] else { panic!("one message: {errors:?}") };
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("the last word"), "{message}");
     assert!(message.len() < 16 * 1024, "{} bytes", message.len());

@@ -98,9 +98,8 @@ async fn an_agent_that_never_answers_fails_its_session_when_its_time_is_up() {
             "{point}: {turn}"
         );
         assert_eq!(failed["status"], "error");
-        let [error] = &desk.contents(&session, "error").await[..] else {
-            panic!("{point}: one message tells why")
-        };
+        let errors = desk.contents(&session, "error").await;
+        let [error] = &errors[..] else { panic!("{point}: one message tells why: {errors:?}") };
         assert_eq!(error["code"], "agent_init_timeout");
         desk.nothing_runs().await;
         desk.assert_sound();
@@ -191,9 +190,8 @@ async fn an_agent_of_another_version_or_without_a_log_in_says_why_it_cannot_work
 
         assert_eq!(turn["errorCode"], code, "{turn}");
         assert_eq!(failed["status"], "error");
-        let [error] = &desk.contents(&session, "error").await[..] else {
-            panic!("one message tells why")
-        };
+        let errors = desk.contents(&session, "error").await;
+        let [error] = &errors[..] else { panic!("one message tells why: {errors:?}") };
         assert_eq!(error["code"], code);
         desk.nothing_runs().await;
         desk.assert_sound();
