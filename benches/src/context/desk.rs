@@ -71,6 +71,7 @@ impl Desk {
             limits: Limits::default(),
             context: ContextSettings::default(),
             budgets: Budgets::default(),
+            path_escapes: Default::default(),
         });
         let settings = HostingSettings::default();
         let (hosting, _) = Hosting::new(Arc::clone(&platform), Arc::clone(&agents), settings);

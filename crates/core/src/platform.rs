@@ -1,6 +1,6 @@
 //! What every service works with.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use uuid::Uuid;
 
@@ -27,6 +27,8 @@ pub struct Platform {
     pub limits: Limits,
     pub context: ContextSettings,
     pub budgets: Budgets,
+    /// Attempts to leave the workspace since the start.
+    pub path_escapes: AtomicU64,
 }
 
 /// How much of what is known goes to an agent, in estimated tokens.

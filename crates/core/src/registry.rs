@@ -1,6 +1,6 @@
 //! The use cases of repositories, agent contexts and conversation contexts.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use serde_json::{Value, json};
 use tracing::{instrument, warn};
@@ -339,16 +339,33 @@ pub(crate) async fn check_work_tree(
         WorkspaceError::NotARepository | WorkspaceError::Unreadable(_) => {
             Err(Error::NotARepository { path })
         }
-        WorkspaceError::Outside => {
-            warn!(path, "a repository path leads out of the workspace root");
-            let at = platform.now();
-            let (action, target) = ("security.path_escape", "repo".to_owned());
-            let detail = json!({"path": path});
-            let audit = vec![AuditEntry { at, action, target, detail }];
-            platform.commit(scope, ChangeSet { audit, ..ChangeSet::default() }).await?;
-            Err(Error::PathOutsideWorkspace { path })
-        }
+        WorkspaceError::Outside => refuse_escape(platform, scope, path).await,
     }
+}
+
+/// As [`check_work_tree`] for one that was registered: what was inside then may have been replaced by a link since.
+pub(crate) async fn check_registered(
+    platform: &Platform,
+    scope: &Scope,
+    registered: &str,
+) -> Result<String, Error> {
+    let real = check_work_tree(platform, scope, registered).await?;
+    if real == registered {
+        return Ok(real);
+    }
+    refuse_escape(platform, scope, registered.chars().take(256).collect()).await
+}
+
+/// Refused, counted and on record.
+async fn refuse_escape(platform: &Platform, scope: &Scope, path: String) -> Result<String, Error> {
+    warn!(path, "a repository path leads out of the workspace");
+    platform.path_escapes.fetch_add(1, Ordering::Relaxed);
+    let at = platform.now();
+    let (action, target) = ("security.path_escape", "repo".to_owned());
+    let detail = json!({"path": path});
+    let audit = vec![AuditEntry { at, action, target, detail }];
+    platform.commit(scope, ChangeSet { audit, ..ChangeSet::default() }).await?;
+    Err(Error::PathOutsideWorkspace { path })
 }
 
 /// Whose version it is that has the next number.

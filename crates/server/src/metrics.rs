@@ -1,7 +1,7 @@
 //! What the operator's monitoring sees.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -65,6 +65,9 @@ pub(crate) fn render(shared: &Shared) -> String {
     let (sent, saved) = shared.app.orchestrator.bytes_sent_and_saved();
     counter!("skein_context_bytes_sent_total").absolute(sent);
     counter!("skein_context_bytes_saved_total").absolute(saved);
+    let escapes = shared.app.platform.path_escapes.load(Ordering::Relaxed);
+    counter!("skein_path_escapes_total").absolute(escapes);
+    gauge!("skein_agents_active").set(f64::from(shared.app.hosting.active()));
     gauge!("skein_streams_open").set(as_f64(shared.streams.count()));
     gauge!("skein_requests_in_flight").set(as_f64(shared.admission.in_flight.count()));
     shared.app.metrics.render()

@@ -1,6 +1,10 @@
 //! From settings to a working Skein: the one place that knows every part.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use skein_core::{
     agents::{Agent, Agents},
@@ -69,6 +73,7 @@ impl Instance {
             limits: limits(&config.settings),
             context: context(&config.settings),
             budgets: budgets(&config.settings),
+            path_escapes: AtomicU64::default(),
         });
         let people = People::new(Arc::clone(&platform));
         leave_token(home, &people).await?;

@@ -15,7 +15,7 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Hosting, Notice, NoticeKind, slots::Slots};
+use super::{Hosting, Notice, NoticeKind};
 use crate::{
     Error,
     agents::Agent,
@@ -26,7 +26,7 @@ use crate::{
         AgentUpdate, AuditEntry, ChangeSet, ResidentAgent, RunRequest, RuntimeFailure,
         SessionRecord, StartAgent,
     },
-    registry::check_work_tree,
+    registry::check_registered,
     sessions,
 };
 
@@ -179,14 +179,14 @@ enum End {
 
 impl Task {
     pub(super) async fn run(self) {
-        let end = tokio::select! {
-            biased;
-            () = self.host.stop.cancelled() => Err(End::Stopped(stopped())),
-            started = self.start() => started,
-        };
-        let end = match end {
-            Ok(agent) => self.keep(agent).await,
-            Err(end) => end,
+        let end = loop {
+            match self.live().await {
+                // It was ended because it would not be cancelled: its session goes on with a new process.
+                End::Died(failure) if failure.code == FailureCode::Cancelled => {
+                    self.host.state.send_replace(State::Starting);
+                }
+                end @ (End::Stopped(_) | End::Died(_)) => break end,
+            }
         };
         match end {
             End::Stopped(failure) => self.host.end(failure),
@@ -200,9 +200,21 @@ impl Task {
         self.host.gone.cancel();
     }
 
+    /// The life of one process.
+    async fn live(&self) -> End {
+        let started = tokio::select! {
+            biased;
+            () = self.host.stop.cancelled() => Err(End::Stopped(stopped())),
+            started = self.start() => started,
+        };
+        match started {
+            Ok(agent) => self.keep(agent).await,
+            Err(end) => end,
+        }
+    }
+
     /// From nothing to an agent whose session is open and known to the store.
     async fn start(&self) -> Result<Arc<dyn ResidentAgent>, End> {
-        Slots::reserve(&self.hosting.slots, self.session).map_err(at_the_limit)?.keep();
         let (record, agent) =
             self.look_up().await.map_err(unusable)?.ok_or_else(|| End::Stopped(stopped()))?;
         let workspace = self.check_workspace(&record).await.map_err(unusable)?;
@@ -242,11 +254,7 @@ impl Task {
                     agent.end().await;
                     return End::Stopped(stopped());
                 }
-                failure = &mut ended => {
-                    // An agent that was ended because it would not be cancelled can be started again.
-                    let is_cancelled = failure.code == FailureCode::Cancelled;
-                    return if is_cancelled { End::Stopped(failure) } else { End::Died(failure) };
-                }
+                failure = &mut ended => return End::Died(failure),
                 () = self.host.idle(agent.as_ref(), self.hosting.settings.idle) => {
                     self.tell(NoticeKind::Idle).await;
                     // If the session goes on after all, it is because something happens in it now.
@@ -268,17 +276,14 @@ impl Task {
         Ok(Some((record, agent.ok_or_else(not_configured)?)))
     }
 
-    /// What was inside when the session was made may have been replaced by a link since.
+    /// The third look at the path, after its registration and the session's creation.
     async fn check_workspace(&self, record: &SessionRecord) -> Result<String, Error> {
         let (scope, platform) = (self.scope(), &self.hosting.platform);
         let Some(repo) = &record.repository else {
             let reason = "the session has no repository".to_owned();
             return Err(Error::Invalid { field: "repoId", reason });
         };
-        let real = check_work_tree(platform, &scope, &repo.path).await?;
-        if real != repo.path {
-            return Err(Error::PathOutsideWorkspace { path: repo.path.clone() });
-        }
+        let real = check_registered(platform, &scope, &repo.path).await?;
         let detail = json!({"path": real, "agent": record.agent_context_name});
         let target = format!("session/{}", self.session);
         let entry = AuditEntry { at: platform.now(), action: "agent.started", target, detail };
@@ -331,12 +336,6 @@ fn unusable(error: Error) -> End {
         return End::Stopped(RuntimeFailure { code, message });
     }
     End::Died(RuntimeFailure { code, message: error.to_string() })
-}
-
-/// The session lives on; its turn has failed.
-fn at_the_limit(error: Error) -> End {
-    let code = FailureCode::AgentUnavailable;
-    End::Stopped(RuntimeFailure { code, message: error.to_string() })
 }
 
 fn not_configured() -> Error {

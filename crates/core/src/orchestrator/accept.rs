@@ -160,7 +160,12 @@ impl Orchestrator {
         let agent = self.agents.resolve_bound(&self.platform, scope, &session.binding).await?;
         let turn = self.new_turn(scope, &session, command, start);
         if let Some(spent) = self.spent_budget(scope, &turn).await? {
-            return self.begin_spent(scope, (&session, turn), (changes, command, key), spent).await;
+            let begun = self.begin_spent(scope, (&session, turn), (changes, command, key), spent);
+            let begun = begun.await?;
+            // A session that holds a place has a process, so that it can become idle.
+            slot.into_iter().for_each(Slot::keep);
+            self.hosting.launch(&session);
+            return Ok(begun);
         }
         let mut planned =
             self.plan_or_set_aside(scope, (&session, agent.as_ref()), turn, command).await?;

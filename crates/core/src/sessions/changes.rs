@@ -15,7 +15,7 @@ use crate::{
     platform::Platform,
     policy::text::{check_metadata, check_optional},
     ports::{AuditEntry, ChangeSet, Expectation, NewEvent, SessionRecord, Write},
-    registry::check_work_tree,
+    registry::check_registered,
 };
 
 /// Where a session's metadata says what confinement its agent lacks.
@@ -116,11 +116,7 @@ async fn check_binding(
         let repo = platform.store.find_repo(scope, id).await?;
         let unknown = || Error::UnknownReference { field: "repoId", value: id.to_string() };
         let registered = repo.ok_or_else(unknown)?.path;
-        // What was inside at registration may have been replaced by a link since.
-        let real = check_work_tree(platform, scope, &registered).await?;
-        if real != registered {
-            return Err(Error::PathOutsideWorkspace { path: registered });
-        }
+        check_registered(platform, scope, &registered).await?;
     }
     match new.conversation_context {
         Some(id) => conversation_context(platform, scope, id).await.map(Some),

@@ -179,6 +179,7 @@ async fn assemble(
         limits: Limits::default(),
         context: settings.context.clone(),
         budgets: settings.budgets.clone(),
+        path_escapes: Default::default(),
     });
     let proposed = AgentContext {
         id: AgentContextId::from_uuid(ids.next()),
