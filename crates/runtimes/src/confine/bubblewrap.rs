@@ -54,6 +54,8 @@ pub(super) fn arguments(
     arguments
 }
 
+/// Without `--die-with-parent`: a bubblewrap that is killed as it begins can leave a process which waits for it for ever.
+/// The supervisor's lifeline does the same work, and reaches one that starts late.
 fn namespaces(nesting: Nesting, network: Network) -> Vec<&'static str> {
     let mut arguments = vec![
         "--unshare-user",
@@ -61,7 +63,6 @@ fn namespaces(nesting: Nesting, network: Network) -> Vec<&'static str> {
         "--unshare-ipc",
         "--unshare-uts",
         "--unshare-cgroup-try",
-        "--die-with-parent",
         "--as-pid-1",
         "--new-session",
         "--cap-drop",

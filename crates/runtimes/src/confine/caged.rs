@@ -17,7 +17,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
 use tokio::{
     process::{ChildStderr, ChildStdin, ChildStdout},
     sync::{oneshot, watch},
@@ -35,6 +38,8 @@ use super::{
 
 /// A cage is built in some milliseconds; this only bounds how long a broken one is waited for.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long one that failed may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Of what a cage that failed wrote to standard error.
 const REASON_BYTES: u64 = 4_096;
 
@@ -213,7 +218,6 @@ pub(super) fn start(confinement: &Confinement, order: Order) -> Result<Starting,
         Cage { lifeline: Arc::clone(&lifeline), walls, supervisor: None, killed, exit: exits };
     let keeper =
         Keeper { lifeline, program: name.to_owned(), plan, handles: [agent_stdin, workspace] };
-    // bubblewrap dies with the thread that started it, so that thread stays as long as it does.
     thread::Builder::new().name("cage".to_owned()).spawn(move || {
         let ended = keeper.keep(command, theirs, tell_ready).unwrap_or_else(|| {
             match was_killed.load(Ordering::Relaxed) {
@@ -313,14 +317,10 @@ impl Keeper {
                 end(&lifeline)
             }
             Err(error) => {
-                drop(lifeline.shutdown(Shutdown::Both));
-                drop(child.kill());
                 drop(ready.send(Err(error)));
                 None
             }
         };
-        // The supervisor has ended; if it was killed, what is around it has to go as well.
-        drop(lifeline.shutdown(Shutdown::Both));
         drop(child.wait());
         exit
     }
@@ -332,6 +332,10 @@ impl Keeper {
         self.lifeline.set_read_timeout(Some(START_TIMEOUT))?;
         let answer = sent.and_then(|()| message::receive::<Report>(&self.lifeline));
         self.lifeline.set_read_timeout(None)?;
+        if !matches!(answer, Ok(Some((Report::Started { .. }, _)))) {
+            drop(self.lifeline.shutdown(Shutdown::Both));
+            end_of_failed(child)?;
+        }
         match answer {
             Ok(Some((Report::Started { shortcomings }, mut handles))) => {
                 let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take())
@@ -367,9 +371,18 @@ fn end(lifeline: &UnixStream) -> Option<Exit> {
     }
 }
 
+/// Lets a cage that failed end by itself, which it does when its lifeline is cut. Only one that hangs is killed:
+/// bubblewrap leaves a process behind if it is killed at a bad moment.
+fn end_of_failed(child: &mut Child) -> io::Result<()> {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let patience = Timespec::try_from(END_TIMEOUT).map_err(io::Error::other)?;
+    let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience))?;
+    if ended == 0 { child.kill() } else { Ok(()) }
+}
+
 /// What a cage that failed wrote about it.
 fn said(child: &mut Child) -> String {
-    drop(child.kill());
     let mut text = String::new();
     if let Some(stderr) = &mut child.stderr {
         drop(stderr.take(REASON_BYTES).read_to_string(&mut text));

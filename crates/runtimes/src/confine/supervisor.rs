@@ -62,9 +62,10 @@ fn serve(control: &UnixStream) -> io::Result<ExitCode> {
     };
     match prepare(&plan, handles).and_then(|cage| cage.start(&plan)) {
         Ok((agent, shortcomings)) => {
-            let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-            message::send(control, &Report::Started { shortcomings }, &[own.as_fd()])?;
-            let ended = watch(control, agent, plan.walls)?;
+            // From here on nothing may end this before the agent has ended.
+            let told = tell_started(control, shortcomings);
+            let ended = told.and_then(|()| watch(control, agent)).unwrap_or_default();
+            let ended = end_all(agent, ended, plan.walls);
             // Skein may be gone.
             drop(message::send(control, &Report::Exited(ended), &[]));
             Ok(ExitCode::from(match ended {
@@ -172,11 +173,19 @@ impl Cage {
     }
 }
 
-/// Waits for the agent to end, or for Skein, then ends everything that is left.
-fn watch(control: &UnixStream, agent: Pid, walls: Walls) -> io::Result<Ended> {
+fn tell_started(control: &UnixStream, shortcomings: Vec<String>) -> io::Result<()> {
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    message::send(control, &Report::Started { shortcomings }, &[own.as_fd()])
+}
+
+/// Waits for the agent to end, or for Skein to hang up.
+fn watch(control: &UnixStream, agent: Pid) -> io::Result<Option<Ended>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let control = control.try_clone()?;
-    let mut ended = runtime.block_on(wait_for_end(control, agent))?;
+    runtime.block_on(wait_for_end(control.try_clone()?, agent))
+}
+
+/// Ends everything that is left, and says how the agent ended.
+fn end_all(agent: Pid, mut ended: Option<Ended>, walls: Walls) -> Ended {
     let mut note = |pid: Pid, status: WaitStatus| {
         if pid == agent {
             ended = ended.or_else(|| end_of(status));
@@ -190,7 +199,7 @@ fn watch(control: &UnixStream, agent: Pid, walls: Walls) -> io::Result<Ended> {
             tree::reap(&mut note);
         }
     }
-    Ok(ended.unwrap_or(Ended::Signal(Signal::KILL.as_raw())))
+    ended.unwrap_or(Ended::Signal(Signal::KILL.as_raw()))
 }
 
 /// `None` when Skein hung up first.

@@ -190,15 +190,63 @@ fn a_parent_that_is_killed_leaves_nobody() {
     }
 }
 
+/// Cages that are being built when their parent is killed are not left half-built.
+#[test]
+fn a_parent_that_is_killed_while_it_starts_agents_leaves_nobody() {
+    for walls in BOTH {
+        let desk = Desk::new();
+        for round in 0..20 {
+            let mut parent = Command::new(std::env::current_exe().unwrap())
+                .args(["--ignored", "--exact", "endings::parent_of_many", "--nocapture"])
+                .env(ROLE, format!("{walls:?} {}", desk.base.display()))
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let lines = BufReader::new(parent.stdout.take().unwrap()).lines();
+            lines.map(Result::unwrap).find(|line| line == "another").unwrap();
+            // At another moment of a start each time.
+            thread::sleep(Duration::from_micros(700 * round));
+
+            parent.kill().unwrap();
+            parent.wait().unwrap();
+
+            assert_gone(&mark(&desk));
+        }
+    }
+}
+
 #[test]
 #[ignore = "started by the test above, to be killed"]
-fn parent() {
-    let Some((_, role)) = std::env::vars().find(|(name, _)| name == ROLE) else { return };
-    let (walls, base) = role.split_once(' ').unwrap();
-    let walls = if walls == "Bare" { Walls::Bare } else { Walls::Bubblewrap };
+fn parent_of_many() {
+    let Some((walls, desk)) = role() else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let desk = Desk::at(base.into());
+        loop {
+            println!("\nanother");
+            let confinement = desk.confinement(walls);
+            let env = vec![("MARK".to_owned(), desk.base.display().to_string())];
+            let command = ["sleep", "1000"].map(str::to_owned);
+            let (workspace, home) = (desk.workspace(), desk.home());
+            let launch = Launch { command: &command, workspace: &workspace, home: &home, env };
+            std::mem::forget(confinement.spawn(launch).await.unwrap());
+        }
+    });
+}
+
+/// What this process was started for, if for anything.
+fn role() -> Option<(Walls, Desk)> {
+    let (_, role) = std::env::vars().find(|(name, _)| name == ROLE)?;
+    let (walls, base) = role.split_once(' ')?;
+    let walls = if walls == "Bare" { Walls::Bare } else { Walls::Bubblewrap };
+    Some((walls, Desk::at(base.into())))
+}
+
+#[test]
+#[ignore = "started by a test, to be killed"]
+fn parent() {
+    let Some((walls, desk)) = role() else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
         let mut agents = Vec::new();
         for _ in 0..5 {
             agents.push(family(&desk, walls, &["scatter", "2", "stay"]).await);

@@ -1,7 +1,7 @@
 //! Ways to files outside of the workspace.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::Write,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -187,16 +187,10 @@ fn home_of_user(_: &Targets) -> Outcome {
     found(files.iter().filter(|path| fs::read(path).is_ok() || fs::read_dir(path).is_ok()).count())
 }
 
-/// What was left open by whoever started this.
+/// What was left open by whoever started this, read as it is: opening it anew would be another matter.
 fn inherited_handles(targets: &Targets) -> Outcome {
-    for handle in names(Path::new("/proc/self/fd"))? {
-        if handle.parse::<i32>().is_ok_and(|number| number > 2) {
-            let path = format!("/proc/self/fd/{handle}");
-            let is_file = fs::read_link(&path).is_ok_and(|to| to.starts_with("/"));
-            if is_file && let Ok(file) = File::open(&path).and_then(std::io::read_to_string) {
-                return targets.expect_secret(file);
-            }
-        }
-    }
-    Err("nothing was left open".into())
+    // Only files: a pipe may have no end.
+    let script =
+        "for n in 3 4 5 6 7 8 9; do [ -f /proc/self/fd/$n ] && cat <&$n; done 2> /dev/null";
+    targets.expect_secret(Command::new("sh").args(["-c", script]).output()?.stdout)
 }
