@@ -38,7 +38,7 @@ async fn a_cancelled_session_ends_its_turn_and_its_agent() {
         desk.contents(&session, "status").await,
         [json!({"type": "status", "reason": "enough"})]
     );
-    assert_eq!(desk.received("session/cancel").len(), 1, "{:?}", desk.journal());
+    assert!(!desk.received("session/cancel").is_empty(), "{:?}", desk.journal());
     desk.assert_sound();
 }
 

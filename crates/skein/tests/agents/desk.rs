@@ -224,9 +224,10 @@ impl Desk {
         received.map(|line| line["received"]["params"].clone()).collect()
     }
 
-    /// The agents, who supervises them, and what they have started.
+    /// The agents, what holds them, and what they have started. What holds them knows their homes, but not their command.
     pub(crate) fn processes(&self) -> Vec<Found> {
-        tagged(&self.tag)
+        let homes = self.server.home().file("agents/");
+        tagged(&[&self.tag, homes.to_str().unwrap()])
     }
 
     /// Waits until no process is left, detached ones included.

@@ -17,7 +17,6 @@ mod common;
 #[expect(dead_code, reason = "the other suites use the rest")]
 mod harness;
 #[path = "../robustness/scale.rs"]
-#[expect(dead_code, reason = "nothing here is random")]
 mod scale;
 
 mod activity;

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process with a word of the test on its command line or in its environment.
+/// A process with a word of a test on its command line or in its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) pid: i32,
@@ -22,15 +22,15 @@ impl Found {
 }
 
 /// All that run; those that have ended and wait for their parent have no command line. Processes of others cannot be read.
-pub(crate) fn tagged(tag: &str) -> Vec<Found> {
+pub(crate) fn tagged(words: &[&str]) -> Vec<Found> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let found = pids.filter_map(|pid: i32| {
         let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).ok();
         let command = String::from_utf8_lossy(&read("cmdline")?).replace('\0', " ");
         let environment = read("environ").unwrap_or_default();
-        let is_tagged =
-            command.contains(tag) || String::from_utf8_lossy(&environment).contains(tag);
+        let told = format!("{command}{}", String::from_utf8_lossy(&environment));
+        let is_tagged = words.iter().any(|word| told.contains(word));
         (is_tagged && !command.is_empty()).then_some(Found { pid, command })
     });
     found.collect()

@@ -1,9 +1,17 @@
 //! The server goes away under its agents: nothing is left running, and every session goes on.
 
+use std::time::Duration;
+
+use rand::Rng as _;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::desk::{Desk, Setup};
+use crate::{
+    desk::{Desk, Setup},
+    processes::Found,
+    scale,
+};
 
 #[tokio::test]
 async fn a_session_goes_on_with_the_next_prompt_and_nothing_is_stored_twice() {
@@ -152,6 +160,34 @@ async fn kill_with_five_agents(setup: Setup) {
         assert_eq!(desk.said(session, "say again").await, "again");
     }
     desk.assert_sound();
+}
+
+#[tokio::test]
+async fn a_kill_at_any_moment_of_a_start_leaves_no_process() {
+    let kills = scale::choose(15, 300);
+    let mut random = scale::random("kill at a start");
+    let setup = Setup::default().flags(&["--load"]).sessions("max_active_agents = 1000");
+    let mut desk = setup.start().await;
+
+    for kill in 1..=kills {
+        let session = desk.create().await;
+        // A cage is built in some milliseconds, and a program starts in some more.
+        tokio::time::sleep(Duration::from_micros(random.random_range(0..40_000))).await;
+        desk.server.kill();
+        let left = eventually_nothing(&desk).await;
+        assert_eq!(left, [], "kill {kill} of {kills}");
+        desk.restart().await;
+        desk.api.delete(&format!("/api/sessions/{session}")).await.expect(200);
+    }
+}
+
+/// What is still there after longer than anything needs to end.
+async fn eventually_nothing(desk: &Desk) -> Vec<Found> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !desk.processes().is_empty() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    desk.processes()
 }
 
 #[tokio::test]

@@ -21,11 +21,13 @@ pub(super) fn end(how: End) -> ! {
     match how {
         End::Exit(code) => std::process::exit(code),
         End::Signal(number) => {
-            if let Some(signal) = Signal::from_named_raw(number) {
-                let _sent = kill_process(getpid(), signal);
+            // Twice, because the first SIGSEGV is for the handler that looks for an overflown stack.
+            for _ in 0..2 {
+                if let Some(signal) = Signal::from_named_raw(number) {
+                    let _sent = kill_process(getpid(), signal);
+                }
+                std::thread::sleep(Duration::from_millis(50));
             }
-            // It may take a moment, and some signals do nothing to the first process of a namespace.
-            std::thread::sleep(Duration::from_secs(1));
             std::process::exit(128 + number)
         }
     }

@@ -6,7 +6,7 @@
 //! | flag | behaviour |
 //! |---|---|
 //! | `--tag TEXT` | none; the text is on the command line of the agent and of all that it starts, so that a test finds them |
-//! | `--journal PATH` | appends what happens to it, one JSON per line: `{"started":pid}`, `{"received":…}`, `{"signal":"SIGTERM"}`, `{"detached":[pid]}`, `{"eof":true}` |
+//! | `--journal PATH` | appends what happens to it, one JSON per line: `{"started":pid}`, `{"received":…}`, `{"signal":"SIGTERM"}`, `{"detached":[pid]}`, `{"flooded":n}`, `{"eof":true}` |
 //! | `--initialize-delay MS` | answers `initialize` that much later |
 //! | `--silent POINT` | never answers that request: `initialize`, `new`, `load`, `resume` or `prompt` |
 //! | `--protocol-version N` | answers `initialize` with it |

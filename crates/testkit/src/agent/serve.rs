@@ -5,6 +5,7 @@ use std::{
     io::{BufRead as _, Write as _, stdin},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ use super::{
     output::{Output, fresh_id},
     turn::Turn,
 };
+
+/// Between SIGTERM and the end.
+const TIDYING: Duration = Duration::from_millis(200);
 
 /// What all tasks of the process share.
 #[derive(Debug)]
@@ -114,6 +118,8 @@ impl Agent {
         while terminate.recv().await.is_some() {
             self.journal.note(&json!({"signal": "SIGTERM"}));
             if !self.options.ignore_sigterm {
+                // It tidies up, and still hears what it is told.
+                sleep(TIDYING).await;
                 end(super::options::End::Exit(143));
             }
         }
@@ -202,6 +208,7 @@ impl Agent {
         }
         if let Some((count, rate)) = self.options.flood {
             flood(&self.output, &session, count, rate).await;
+            self.journal.note(&json!({"flooded": count}));
         }
     }
 
