@@ -8,6 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) pid: i32,
+    /// Its parent, its ids in namespaces, and where in the kernel it is.
+    pub(crate) place: String,
     pub(crate) command: String,
 }
 
@@ -31,7 +33,15 @@ pub(crate) fn tagged(words: &[&str]) -> Vec<Found> {
         let environment = read("environ").unwrap_or_default();
         let told = format!("{command}{}", String::from_utf8_lossy(&environment));
         let is_tagged = words.iter().any(|word| told.contains(word));
-        (is_tagged && !command.is_empty()).then_some(Found { pid, command })
+        let place = || {
+            let status = String::from_utf8_lossy(&read("status").unwrap_or_default()).into_owned();
+            let named = ["PPid", "NSpid", "State"];
+            let lines =
+                status.lines().filter(|line| named.iter().any(|name| line.starts_with(name)));
+            let waits = String::from_utf8_lossy(&read("wchan").unwrap_or_default()).into_owned();
+            format!("{} {waits}", lines.collect::<Vec<_>>().join(" "))
+        };
+        (is_tagged && !command.is_empty()).then(|| Found { pid, place: place(), command })
     });
     found.collect()
 }
