@@ -14,6 +14,7 @@
 //! ```
 #![expect(clippy::expect_used, reason = "a fixture that cannot be built fails its test")]
 
+pub mod embeddings;
 mod fixed;
 mod passages;
 pub mod responses;

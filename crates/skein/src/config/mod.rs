@@ -17,7 +17,7 @@ use figment::{
 pub(crate) use environment::Environment;
 pub(crate) use problem::ConfigProblem;
 pub(crate) use sections::{
-    AgentSettings, Chain, LogFormat, Period, Provider, Runtime, Settings, Store, Switch,
+    AgentSettings, Chain, Embeddings, LogFormat, Period, Provider, Runtime, Settings, Store, Switch,
 };
 pub(crate) use show::ShownValue;
 
