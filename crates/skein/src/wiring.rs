@@ -136,12 +136,12 @@ impl Instance {
         if timeout(self.server.drain, running).await.is_err() {
             tracing::warn!("some turns were still running; they are recovered at the next start");
         }
-        self.app.hosting.close().await;
         self.close_store().await;
     }
 
-    /// Makes everything durable that was promised, and leaves a tidy store.
+    /// Ends the agents, makes everything durable that was promised, and leaves a tidy store.
     pub(crate) async fn close_store(self) {
+        self.app.hosting.close().await;
         // The last refusals are written once nobody can be refused any more.
         drop(self.app);
         self.background.close();
