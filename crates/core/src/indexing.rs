@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use serde_json::json;
@@ -28,6 +29,9 @@ use crate::{
 
 /// A document longer than this belongs into a repository.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long what could not be done waits for the next attempt.
+const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Keeps indexes up to date, and looks things up in them.
 #[derive(Clone)]
@@ -181,6 +185,8 @@ impl Indexing {
         };
         let stored = self.keep_document(scope, (document, &new.text), key).await?;
         let chunks = self.index_document(scope, &stored.value, new.text).await?;
+        let indexing = self.clone();
+        self.tasks.spawn(async move { indexing.catch_up().await });
         Ok(Created { value: (stored.value, chunks), replayed: stored.replayed })
     }
 
@@ -196,11 +202,33 @@ impl Indexing {
         Ok(self.platform.store.list_documents(scope, &logs, after, limit).await?)
     }
 
+    /// Keeps the index whole beside what callers ask for. Goes on until it is dropped.
+    pub async fn keep_up(&self) {
+        let mut due = tokio::time::interval(UPKEEP_EVERY);
+        due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            due.tick().await;
+            self.catch_up().await;
+        }
+    }
+
+    /// Lets what goes on come to its end; nothing new may be begun.
+    pub async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
     /// Ends the runs; what they have not finished is done by the next ones.
     pub async fn close(&self) {
         self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.finish().await;
+    }
+
+    async fn catch_up(&self) {
+        match self.index.catch_up(self.stop.clone()).await {
+            Ok(()) | Err(IndexError::Cancelled) => {}
+            Err(error) => warn!(error = causes(&error), "the index could not catch up"),
+        }
     }
 
     async fn run(&self, scope: &Scope, job: IndexJob, run: &Run) {
@@ -213,9 +241,12 @@ impl Indexing {
                 if let Err(error) = self.audit(scope, "repo.indexed", repo).await {
                     warn!(%error, "an index run could not be audited");
                 }
+                self.catch_up().await;
             }
             Err(IndexError::Cancelled) => {}
-            Err(error) => warn!(repo.id = %repo, %error, "a repository could not be indexed"),
+            Err(error) => {
+                warn!(repo.id = %repo, error = causes(&error), "a repository could not be indexed");
+            }
         }
     }
 
@@ -342,6 +373,17 @@ fn never_indexed() -> IndexStatus {
         updated_at: None,
         error: None,
     }
+}
+
+/// An error with what is behind it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

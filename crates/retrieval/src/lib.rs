@@ -7,9 +7,11 @@ pub mod embed;
 pub mod embedded;
 mod filter;
 mod fusion;
+mod http;
 mod language;
 mod passage_id;
 mod query;
+mod rank;
 pub mod tokens;
 pub mod walk;
 

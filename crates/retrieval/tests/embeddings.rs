@@ -1,215 +1,289 @@
 //! Passages are found by their meaning where an endpoint gives vectors, and by their words meanwhile.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{sync::Arc, time::Duration};
 
-use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
-use serde_json::{Value, json};
-use skein_core::ports::{IndexState, PassageIndex};
+use skein_core::{
+    model::DocumentId,
+    ports::{IndexDocument, IndexState},
+};
 use skein_retrieval::{
     EmbeddedIndex,
     embed::{Embedder, EmbeddingOptions},
 };
-use skein_testkit::retrieval::{Shelf, TestIndex, query, repo, scope};
+use skein_testkit::{
+    embeddings::{Endpoint, Manner},
+    retrieval::{Shelf, Tree, log, query, repo, scope},
+};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-/// Words of one line mean the same.
-const MEANINGS: &[&[&str]] =
-    &[&["walrus", "pinniped"], &["oyster", "mollusc"], &["carpenter", "joiner"]];
-
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Good,
-    Down,
-    TooFew,
-    Ragged,
+/// A place that keeps its passages while indexes are opened on it.
+struct Place {
+    home: TempDir,
+    endpoint: Endpoint,
 }
 
-/// How to answer, and what was asked.
-type Seen = Arc<Mutex<(Mode, Vec<String>)>>;
-
-struct Endpoint {
-    url: String,
-    state: Seen,
-}
-
-impl Endpoint {
-    async fn start() -> Self {
-        let state = Arc::new(Mutex::new((Mode::Good, Vec::new())));
-        let app =
-            Router::new().route("/v1/embeddings", post(answer)).with_state(Arc::clone(&state));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let tracker = tokio_util::task::TaskTracker::new();
-        tracker.spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { url, state }
-    }
-
-    fn set(&self, mode: Mode) {
-        self.state.lock().unwrap().0 = mode;
-    }
-
-    /// The texts that were sent since the last time.
-    fn sent(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.lock().unwrap().1)
-    }
-
-    fn index(&self, home: &Path, model: &str) -> EmbeddedIndex {
+impl Place {
+    async fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().build().unwrap();
-        let embedder = Embedder::new(client, EmbeddingOptions::new(&self.url, model));
-        EmbeddedIndex::open(&home.join("index.db")).unwrap().with_embedder(embedder)
+        Self { home: tempfile::tempdir().unwrap(), endpoint: Endpoint::start().await }
     }
-}
 
-async fn answer(
-    State(state): State<Seen>,
-    Json(body): Json<Value>,
-) -> Result<Json<Value>, StatusCode> {
-    let texts: Vec<String> = serde_json::from_value(body["input"].clone()).unwrap();
-    let mut state = state.lock().unwrap();
-    let mut data: Vec<Value> = texts
-        .iter()
-        .enumerate()
-        .map(|(index, text)| json!({"index": index, "embedding": vector(text)}))
-        .collect();
-    match state.0 {
-        Mode::Good => {}
-        Mode::Down => return Err(StatusCode::SERVICE_UNAVAILABLE),
-        Mode::TooFew => drop(data.pop()),
-        Mode::Ragged => data.push(json!({"index": data.len(), "embedding": [1.0]})),
-    }
-    if state.0 == Mode::Ragged {
-        data.remove(0);
-        for (index, item) in data.iter_mut().enumerate() {
-            item["index"] = json!(index);
+    fn options(&self, model: &str) -> EmbeddingOptions {
+        EmbeddingOptions {
+            timeout: Duration::from_secs(5),
+            ..EmbeddingOptions::new(self.endpoint.url(), model)
         }
     }
-    state.1.extend(texts);
-    // Endpoints need not keep the order.
-    data.reverse();
-    Ok(Json(json!({"object": "list", "data": data, "model": body["model"]})))
+
+    fn open(&self, options: EmbeddingOptions) -> Shelf {
+        let index = EmbeddedIndex::open(&self.home.path().join("index.db")).unwrap();
+        let index = index.with_embedder(Embedder::new(options).unwrap());
+        Shelf::new(Arc::new(index), self.home.path().join("trees"))
+    }
 }
 
-fn vector(text: &str) -> Vec<f32> {
-    let has = |words: &&[&str]| words.iter().any(|word| text.contains(word));
-    MEANINGS.iter().map(|words| if has(words) { 1.0 } else { 0.01 }).collect()
+/// Indexes the tree and waits for its vectors; what is missing then.
+async fn update(shelf: &Shelf, tree: &Tree) -> Option<String> {
+    shelf.update(&scope(1), repo(1), tree).await;
+    shelf.catch_up().await;
+    let status = shelf.index.index_status(&scope(1), repo(1)).await.unwrap().unwrap();
+    assert_eq!(status.state, IndexState::Ready);
+    status.error
 }
 
-async fn on(index: EmbeddedIndex, home: &Path, story: impl AsyncFnOnce(Shelf)) {
-    let shelf = TestIndex::ready(Arc::new(index), home.join("trees"), ());
-    shelf.run(async |shelf| story(shelf).await).await;
+async fn first(shelf: &Shelf, text: &str) -> Option<String> {
+    shelf.paths(&scope(1), query(repo(1), text)).await.into_iter().next()
 }
 
 #[tokio::test]
 async fn a_passage_is_found_by_its_meaning() {
-    let (home, endpoint) = (tempfile::tempdir().unwrap(), Endpoint::start().await);
+    let place = Place::new().await;
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
 
-    on(endpoint.index(home.path(), "m1"), home.path(), async |shelf| {
-        let tree = shelf.tree("a");
-        tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
-        let status = shelf.update(&scope(1), repo(1), &tree).await;
+    let missing = update(&shelf, &tree).await;
 
-        let found = shelf.search(&scope(1), query(repo(1), "pinniped")).await;
-        let both = shelf.search(&scope(1), query(repo(1), "mollusc")).await;
+    assert_eq!(missing, None);
+    assert_eq!(first(&shelf, "pinniped").await.unwrap(), "a.txt");
+    assert_eq!(first(&shelf, "mollusc").await.unwrap(), "b.txt");
+    assert_eq!(shelf.search(&scope(2), query(repo(1), "pinniped")).await, []);
+}
 
-        assert_eq!((status.state, status.error), (IndexState::Ready, None));
-        assert_eq!(found[0].text, "the walrus sings");
-        assert_eq!(both[0].text, "the oyster sings");
-        assert_eq!(shelf.search(&scope(2), query(repo(1), "pinniped")).await, []);
-    })
-    .await;
+#[tokio::test]
+async fn what_words_are_worth_does_not_depend_on_vectors() {
+    let place = Place::new().await;
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sleeps\n");
+    shelf.update(&scope(1), repo(1), &tree).await;
+    let by_words = shelf.search(&scope(1), query(repo(1), "walrus sings")).await;
+    shelf.catch_up().await;
+
+    let by_both = shelf.search(&scope(1), query(repo(1), "walrus sings")).await;
+    let by_meaning = shelf.search(&scope(1), query(repo(1), "pinniped sleeps")).await;
+
+    assert_eq!((by_words.len(), by_both.len()), (1, 2));
+    assert_eq!(by_both[0].lexical, by_words[0].lexical);
+    assert!(by_words[0].lexical > 0.7, "{by_words:?}");
+    assert_eq!(by_both[1].lexical, 0.0, "found by its meaning only");
+    let lexical = |path: &str| by_meaning.iter().find(|hit| hit.path == path).unwrap().lexical;
+    assert!(lexical("b.txt") > lexical("a.txt"), "{by_meaning:?}");
 }
 
 #[tokio::test]
 async fn a_text_is_sent_once_whatever_it_is_called() {
-    let (home, endpoint) = (tempfile::tempdir().unwrap(), Endpoint::start().await);
+    let place = Place::new().await;
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
+    update(&shelf, &tree).await;
+    assert_eq!(place.endpoint.sent().len(), 2);
 
-    on(endpoint.index(home.path(), "m1"), home.path(), async |shelf| {
-        let tree = shelf.tree("a");
-        tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
-        shelf.update(&scope(1), repo(1), &tree).await;
-        assert_eq!(endpoint.sent().len(), 2);
+    tree.rename("a.txt", "c.txt");
+    tree.write("b.txt", "the carpenter sings\n");
+    update(&shelf, &tree).await;
 
-        tree.rename("a.txt", "c.txt");
-        tree.write("b.txt", "the carpenter sings\n");
-        shelf.update(&scope(1), repo(1), &tree).await;
-
-        assert_eq!(endpoint.sent(), ["the carpenter sings"]);
-        assert_eq!(shelf.paths(&scope(1), query(repo(1), "pinniped")).await[0], "c.txt");
-    })
-    .await;
+    assert_eq!(place.endpoint.sent(), ["the carpenter sings"]);
+    assert_eq!(first(&shelf, "pinniped").await.unwrap(), "c.txt");
 }
 
 #[tokio::test]
-async fn without_the_endpoint_words_must_do() {
-    let (home, endpoint) = (tempfile::tempdir().unwrap(), Endpoint::start().await);
+async fn many_texts_go_in_batches() {
+    let place = Place::new().await;
+    let shelf = place.open(EmbeddingOptions { batch: 3, ..place.options("m1") });
+    let tree = shelf.tree("a");
+    for number in 0..10 {
+        tree.write(&format!("{number}.txt"), &format!("song {number}\n"));
+    }
 
-    on(endpoint.index(home.path(), "m1"), home.path(), async |shelf| {
+    assert_eq!(update(&shelf, &tree).await, None);
+
+    assert_eq!(place.endpoint.sent().len(), 10);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_leaves_words_and_is_asked_again() {
+    for (manner, why) in [
+        (Manner::Down, "answered 503"),
+        (Manner::TooFew, "vectors for"),
+        (Manner::Ragged, "dimensions instead of"),
+        (Manner::Nonsense, "not understood"),
+    ] {
+        let place = Place::new().await;
+        let shelf = place.open(place.options("m1"));
+        let tree = shelf.tree("a");
+        tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
+        place.endpoint.set(manner);
+
+        let missing = update(&shelf, &tree).await.unwrap();
+        let meanwhile = first(&shelf, "walrus").await;
+        place.endpoint.set(Manner::Good);
+        // Without another run.
+        shelf.catch_up().await;
+
+        assert!(missing.starts_with("embeddings are missing: "), "{missing}");
+        assert!(missing.contains(why), "{manner:?}: {missing}");
+        assert_eq!(meanwhile.as_deref(), Some("a.txt"));
+        let status = shelf.index.index_status(&scope(1), repo(1)).await.unwrap().unwrap();
+        assert_eq!(status.error, None, "{manner:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time() {
+    let place = Place::new().await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = EmbeddingOptions { url: format!("http://{free}/v1"), ..place.options("m1") };
+    let slow = EmbeddingOptions { timeout: Duration::from_millis(300), ..place.options("m1") };
+    place.endpoint.set(Manner::Silent);
+    for options in [away, slow] {
+        let shelf = place.open(options);
         let tree = shelf.tree("a");
         tree.write("a.txt", "the walrus sings\n");
-        for mode in [Mode::Down, Mode::TooFew, Mode::Ragged] {
-            endpoint.set(mode);
-            let status = shelf.update(&scope(1), repo(1), &tree).await;
-            assert_eq!(status.state, IndexState::Ready);
-            assert!(status.error.unwrap().starts_with("embeddings are missing: "));
-            assert_eq!(shelf.paths(&scope(1), query(repo(1), "walrus")).await, ["a.txt"]);
-            tree.write("b.txt", "the oyster sings\n");
+
+        let missing = update(&shelf, &tree).await.unwrap();
+        let started = std::time::Instant::now();
+        let found = first(&shelf, "walrus").await;
+        for _ in 0..20 {
+            shelf.search(&scope(1), query(repo(1), "walrus")).await;
         }
 
-        endpoint.set(Mode::Good);
-        let status = shelf.update(&scope(1), repo(1), &tree).await;
+        assert!(missing.contains("unavailable"), "{missing}");
+        assert_eq!(found.as_deref(), Some("a.txt"));
+        // One question waits for the endpoint, the others do not.
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    }
+}
 
-        assert_eq!(status.error, None);
-    })
-    .await;
+#[tokio::test]
+async fn whoever_waits_for_an_endpoint_can_be_stopped() {
+    let place = Place::new().await;
+    let shelf = place.open(EmbeddingOptions::new(place.endpoint.url(), "m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+    place.endpoint.set(Manner::Silent);
+    shelf.update(&scope(1), repo(1), &tree).await;
+
+    let stop = CancellationToken::new();
+    let (caught_up, ()) = tokio::join!(shelf.index.catch_up(stop.clone()), async { stop.cancel() });
+
+    assert!(caught_up.is_ok(), "{caught_up:?}");
 }
 
 #[tokio::test]
 async fn another_model_means_other_vectors() {
-    let (home, endpoint) = (tempfile::tempdir().unwrap(), Endpoint::start().await);
-    on(endpoint.index(home.path(), "m1"), home.path(), async |shelf| {
-        let tree = shelf.tree("a");
-        tree.write("a.txt", "the walrus sings\n");
-        shelf.update(&scope(1), repo(1), &tree).await;
-    })
-    .await;
-    endpoint.sent();
+    let place = Place::new().await;
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+    update(&shelf, &tree).await;
+    drop(shelf);
 
-    on(endpoint.index(home.path(), "m2"), home.path(), async |shelf| {
-        let tree = shelf.tree("a");
-        let before = shelf.search(&scope(1), query(repo(1), "pinniped")).await;
-        endpoint.sent();
-        shelf.update(&scope(1), repo(1), &tree).await;
+    let shelf = place.open(place.options("m2"));
+    let before = shelf.search(&scope(1), query(repo(1), "pinniped")).await;
+    let words = first(&shelf, "walrus").await;
+    place.endpoint.sent();
+    // Without another run.
+    shelf.catch_up().await;
 
-        assert_eq!(before, []);
-        assert_eq!(endpoint.sent(), ["the walrus sings"]);
-        assert_eq!(shelf.paths(&scope(1), query(repo(1), "pinniped")).await, ["a.txt"]);
-    })
-    .await;
+    assert_eq!(before, []);
+    assert_eq!(words.as_deref(), Some("a.txt"));
+    assert_eq!(place.endpoint.sent(), ["the walrus sings"]);
+    assert_eq!(first(&shelf, "pinniped").await.unwrap(), "a.txt");
+}
+
+#[tokio::test]
+async fn a_model_that_has_grown_under_its_name_means_other_vectors() {
+    let place = Place::new().await;
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+    update(&shelf, &tree).await;
+    place.endpoint.set(Manner::Longer);
+    tree.write("b.txt", "the oyster sings\n");
+    let refused = update(&shelf, &tree).await.unwrap();
+    drop(shelf);
+
+    let shelf = place.open(place.options("m1"));
+    shelf.catch_up().await;
+
+    assert!(refused.contains("a vector of 4 dimensions instead of 3"), "{refused}");
+    assert_eq!(first(&shelf, "pinniped").await.unwrap(), "a.txt");
+    assert_eq!(first(&shelf, "mollusc").await.unwrap(), "b.txt");
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_than_configured_are_refused() {
+    let place = Place::new().await;
+    let shelf = place.open(EmbeddingOptions { dimensions: Some(384), ..place.options("m1") });
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+
+    let missing = update(&shelf, &tree).await.unwrap();
+
+    assert!(missing.contains("a vector of 3 dimensions instead of 384"), "{missing}");
+    assert_eq!(shelf.search(&scope(1), query(repo(1), "pinniped")).await, []);
+}
+
+#[tokio::test]
+async fn a_key_goes_to_the_endpoint_and_nowhere_else() {
+    let place = Place::new().await;
+    let options =
+        EmbeddingOptions { api_key: Some("s3cret".to_owned().into()), ..place.options("m1") };
+    let shown = format!("{options:?}");
+    let shelf = place.open(options);
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+    update(&shelf, &tree).await;
+    place.endpoint.set(Manner::Down);
+    tree.write("b.txt", "the oyster sings\n");
+
+    let missing = update(&shelf, &tree).await.unwrap();
+
+    assert_eq!(place.endpoint.authorization().as_deref(), Some("Bearer s3cret"));
+    assert!(!shown.contains("s3cret") && !missing.contains("s3cret"), "{shown} {missing}");
 }
 
 #[tokio::test]
 async fn documents_are_found_by_their_meaning() {
-    let (home, endpoint) = (tempfile::tempdir().unwrap(), Endpoint::start().await);
-    let index = endpoint.index(home.path(), "m1");
-    let log = skein_testkit::retrieval::log(1);
-    let document = skein_core::ports::IndexDocument {
-        id: skein_core::model::DocumentId::from_uuid(uuid::Uuid::from_u128(5)),
-        log,
+    let place = Place::new().await;
+    let shelf = place.open(place.options("m1"));
+    let document = IndexDocument {
+        id: DocumentId::from_uuid(Uuid::from_u128(5)),
+        log: log(1),
         name: "a.txt".to_owned(),
         media_type: "text/plain".to_owned(),
         text: "the carpenter sings".to_owned(),
     };
 
-    index.add_document(&scope(1), document).await.unwrap();
+    shelf.index.add_document(&scope(1), document).await.unwrap();
+    shelf.catch_up().await;
 
-    on(index, home.path(), async |shelf| {
-        let mut query = query(repo(1), "joiner");
-        query.documents.push(log);
-        assert_eq!(shelf.paths(&scope(1), query).await, ["a.txt"]);
-    })
-    .await;
+    let mut query = query(repo(1), "joiner");
+    query.documents.push(log(1));
+    assert_eq!(shelf.paths(&scope(1), query).await, ["a.txt"]);
 }

@@ -9,6 +9,7 @@ mod git;
 mod home;
 mod output;
 mod providers;
+mod retrieval;
 mod store;
 mod system;
 mod telemetry;

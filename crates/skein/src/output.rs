@@ -90,9 +90,14 @@ pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// Whether a person can read what is told and type an answer.
+pub(crate) fn somebody_is_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks the person at the terminal. `true` when there is none.
 pub(crate) fn confirm(question: &str) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !somebody_is_there() {
         return Ok(true);
     }
     drop(write!(anstream::stderr(), "{question} [y/N] "));

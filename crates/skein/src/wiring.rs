@@ -18,12 +18,11 @@ use skein_core::{
     people::People,
     permissions::Permissions,
     platform::{BudgetPeriod, Budgets, ContextSettings, Limits, Platform},
-    ports::{AgentRuntime, PassageIndex, Retriever, StoreError},
+    ports::{AgentRuntime, Retriever, StoreError},
     recovery::{self, Recovered},
     registry::Registry,
     sessions::Sessions,
 };
-use skein_retrieval::EmbeddedIndex;
 use skein_runtimes::{
     echo::{Echo, EchoSettings},
     local::Local,
@@ -38,7 +37,7 @@ use crate::{
     config::{AgentSettings, Config, Period, Runtime, Settings},
     failure::{Exit, Failure},
     home::Home,
-    providers,
+    providers, retrieval,
     store::{Engine, Place},
     system::System,
 };
@@ -61,7 +60,7 @@ impl Instance {
     /// Opens the store, brings its schema up to date, and puts everything together.
     pub(crate) async fn open(home: &Home, config: &Config) -> Result<Self, Failure> {
         let (store, place) = Engine::open(home, &config.settings.store).await?;
-        let index = open_index(home).await?;
+        let index = retrieval::open(home, config).await?;
         let platform = Arc::new(Platform {
             store: store.storage(),
             feed: Arc::new(Feed::default()),
@@ -130,18 +129,19 @@ impl Instance {
     /// Waits a while for running turns, then closes the store. What is left is recovered at the next start.
     pub(crate) async fn close(self) {
         self.app.requests.close();
-        self.app.indexing.close().await;
+        // A command that was waited for has begun them, and vectors come after its answer.
+        self.app.indexing.finish().await;
         let running =
             async { tokio::join!(self.app.orchestrator.drain(), self.app.requests.wait()) };
         if timeout(self.server.drain, running).await.is_err() {
             tracing::warn!("some turns were still running; they are recovered at the next start");
         }
-        self.app.hosting.close().await;
         self.close_store().await;
     }
 
-    /// Makes everything durable that was promised, and leaves a tidy store.
+    /// Ends the agents, makes everything durable that was promised, and leaves a tidy store.
     pub(crate) async fn close_store(self) {
+        self.app.hosting.close().await;
         // The last refusals are written once nobody can be refused any more.
         drop(self.app);
         self.background.close();
@@ -160,23 +160,6 @@ fn workspaces(home: &Home, settings: &Settings) -> WorkspaceRoot {
         tracing::warn!(root = %root.display(), "the workspace root is not a directory");
     }
     WorkspaceRoot::new(root).trusting(home.trusted_file())
-}
-
-/// The passages of repositories and documents: a file of their own, which can be made again.
-async fn open_index(home: &Home) -> Result<Arc<dyn PassageIndex>, Failure> {
-    let file = home.index_file();
-    let shown = file.display().to_string();
-    let opened = tokio::task::spawn_blocking(move || EmbeddedIndex::open(&file)).await;
-    let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
-        Failure::new(Exit::Unavailable, format!("cannot open {shown}"))
-            .because(error)
-            .hint("the index can be made again: remove the file and run `skein index update`")
-    };
-    match opened {
-        Ok(Ok(index)) => Ok(Arc::new(index)),
-        Ok(Err(error)) => Err(unusable(Box::new(error))),
-        Err(error) => Err(unusable(Box::new(error))),
-    }
 }
 
 /// The first run makes the owner and their token; a token file that was lost is replaced.

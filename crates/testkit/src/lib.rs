@@ -15,6 +15,7 @@
 #![expect(clippy::expect_used, reason = "a fixture that cannot be built fails its test")]
 
 pub mod agent;
+pub mod embeddings;
 mod fixed;
 mod passages;
 pub mod responses;

@@ -60,6 +60,7 @@ pub fn passage(id: &str, path: &str, text: &str, file: &str) -> Chunk {
         file_sha256: Some(Sha256Hash::of(file.as_bytes())),
         text: text.to_owned(),
         score: 1.0,
+        lexical: 1.0,
     }
 }
 

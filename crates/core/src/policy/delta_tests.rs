@@ -31,6 +31,7 @@ fn chunk(id: &str, path: &str, text: &str, file: Option<&str>) -> Chunk {
         file_sha256: file.map(|file| Sha256Hash::of(file.as_bytes())),
         text: text.to_owned(),
         score: 1.0,
+        lexical: 1.0,
     }
 }
 

@@ -38,6 +38,10 @@ pub trait PassageIndex: Retriever {
 
     /// Removes the documents of a log.
     async fn remove_documents(&self, scope: &Scope, log: LogId) -> Result<(), IndexError>;
+
+    /// Does what runs leave for later, such as vectors from an endpoint that is slow or was away. Searches and runs go on
+    /// meanwhile. Returns when nothing is left, or when what is left cannot be done now.
+    async fn catch_up(&self, cancel: CancellationToken) -> Result<(), IndexError>;
 }
 
 /// A repository to be indexed.

@@ -47,7 +47,11 @@ pub struct Chunk {
     /// Of the whole file as it was indexed.
     pub file_sha256: Option<Sha256Hash>,
     pub text: String,
+    /// Higher is better, within one search; what a search goes by decides the scale.
     pub score: f64,
+    /// How well its words match those that were looked for: 0 when none does, about 1 when all do, more for a
+    /// definition. On this scale whatever else the search went by.
+    pub lexical: f64,
 }
 
 /// Why nothing could be looked for.

@@ -3,17 +3,15 @@
 mod vectors;
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 pub use self::vectors::{Matrix, packed};
+use crate::http::{self, Rest};
 
 /// How often a request is tried, and how long to wait before the second try; four times as long before the third.
 const TRIES: u32 = 3;
@@ -38,6 +36,8 @@ pub struct EmbeddingOptions {
     pub url: String,
     pub model: String,
     pub api_key: Option<SecretString>,
+    /// What every vector must have; without it, what the first one has.
+    pub dimensions: Option<usize>,
     /// Texts in one request.
     pub batch: usize,
     /// For one request.
@@ -50,6 +50,7 @@ impl EmbeddingOptions {
             url: url.into(),
             model: model.into(),
             api_key: None,
+            dimensions: None,
             batch: 64,
             timeout: Duration::from_secs(60),
         }
@@ -67,7 +68,7 @@ pub enum EmbedError {
     NotUnderstood(String),
     #[error("the embedding endpoint gave {actual} vectors for {expected} texts")]
     Count { expected: usize, actual: usize },
-    #[error("the embedding endpoint gave a vector of {actual} dimensions after {expected}")]
+    #[error("the embedding endpoint gave a vector of {actual} dimensions instead of {expected}")]
     Dimension { expected: usize, actual: usize },
     #[error("the embedding endpoint failed a moment ago")]
     Resting,
@@ -89,7 +90,7 @@ pub struct Embedder {
     options: EmbeddingOptions,
     /// 0 until the first answer.
     dimensions: AtomicUsize,
-    failed_at: Mutex<Option<Instant>>,
+    rest: Rest,
 }
 
 #[derive(Serialize)]
@@ -111,13 +112,19 @@ struct Item {
 }
 
 impl Embedder {
-    /// The client is the caller's, so that it has the program's settings for TLS and proxies.
-    pub fn new(client: reqwest::Client, options: EmbeddingOptions) -> Self {
-        Self { client, options, dimensions: AtomicUsize::new(0), failed_at: Mutex::default() }
+    pub fn new(options: EmbeddingOptions) -> Result<Self, reqwest::Error> {
+        let client = http::client(&options.url)?;
+        let dimensions = AtomicUsize::new(options.dimensions.unwrap_or(0));
+        Ok(Self { client, options, dimensions, rest: Rest::of(REST) })
     }
 
     pub fn model(&self) -> &str {
         &self.options.model
+    }
+
+    /// None until the endpoint has answered, unless it was told before.
+    pub fn dimensions(&self) -> Option<usize> {
+        Some(self.dimensions.load(Ordering::Acquire)).filter(|known| *known > 0)
     }
 
     pub fn batch(&self) -> usize {
@@ -128,23 +135,31 @@ impl Embedder {
     pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut wait = FIRST_WAIT;
         for _ in 1..TRIES {
-            match self.request(texts, self.options.timeout).await {
+            match self.passages(texts).await {
                 Err(error) if error.may_pass() => tokio::time::sleep(wait).await,
                 done => return done,
             }
             wait *= 4;
         }
-        self.request(texts, self.options.timeout).await
+        self.passages(texts).await
+    }
+
+    /// What the first answer's vectors have is what every later one must have.
+    async fn passages(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let vectors = self.request(texts, self.options.timeout).await?;
+        let dimensions = vectors.first().map_or(0, Vec::len);
+        let _ =
+            self.dimensions.compare_exchange(0, dimensions, Ordering::AcqRel, Ordering::Acquire);
+        Ok(vectors)
     }
 
     /// The vector of a question, at once or not at all.
     pub async fn question(&self, text: &str) -> Result<Vec<f32>, EmbedError> {
-        let failed_at = *self.lock_failed();
-        if failed_at.is_some_and(|at| at.elapsed() < REST) {
+        if self.rest.is_on() {
             return Err(EmbedError::Resting);
         }
         let outcome = self.request(&[text], QUESTION_TIMEOUT.min(self.options.timeout)).await;
-        *self.lock_failed() = outcome.is_err().then(Instant::now);
+        self.rest.note(&outcome);
         outcome?.pop().ok_or(EmbedError::Count { expected: 1, actual: 0 })
     }
 
@@ -160,12 +175,14 @@ impl Embedder {
         if let Some(key) = &self.options.api_key {
             request = request.bearer_auth(key.expose_secret());
         }
-        let mut response = request.send().await.map_err(EmbedError::Unavailable)?;
+        // An address may have a password in it.
+        let away = |error: reqwest::Error| EmbedError::Unavailable(error.without_url());
+        let mut response = request.send().await.map_err(away)?;
         if !response.status().is_success() {
             return Err(EmbedError::Refused(response.status()));
         }
         let mut bytes = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(EmbedError::Unavailable)? {
+        while let Some(part) = response.chunk().await.map_err(away)? {
             if bytes.len() + part.len() > MAX_ANSWER_BYTES {
                 return Err(EmbedError::NotUnderstood("it is too long".to_owned()));
             }
@@ -183,30 +200,29 @@ impl Embedder {
         if items.len() != expected || !is_whole {
             return Err(EmbedError::Count { expected, actual: items.len() });
         }
-        items.into_iter().map(|item| self.checked_vector(item.embedding)).collect()
-    }
-
-    fn checked_vector(&self, mut vector: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
-        let actual = vector.len();
-        let first =
-            self.dimensions.compare_exchange(0, actual, Ordering::AcqRel, Ordering::Acquire);
-        let expected = first.unwrap_or_else(|known| if known == 0 { actual } else { known });
-        if expected != 0 && expected != actual || actual == 0 {
+        let actual = items.first().map_or(0, |item| item.embedding.len());
+        if let Some(other) = items.iter().find(|item| item.embedding.len() != actual) {
+            let (expected, actual) = (actual, other.embedding.len());
             return Err(EmbedError::Dimension { expected, actual });
         }
-        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        if !length.is_finite() {
-            return Err(EmbedError::NotUnderstood("a vector is not finite".to_owned()));
+        match self.dimensions() {
+            Some(expected) if expected != actual => Err(EmbedError::Dimension { expected, actual }),
+            _ if actual == 0 => Err(EmbedError::NotUnderstood("a vector is empty".to_owned())),
+            _ => items.into_iter().map(|item| unit(item.embedding)).collect(),
         }
-        if length > 0.0 {
-            vector.iter_mut().for_each(|x| *x /= length);
-        }
-        Ok(vector)
     }
+}
 
-    fn lock_failed(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.failed_at.lock().unwrap_or_else(PoisonError::into_inner)
+/// The vector with length 1.
+fn unit(mut vector: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if !length.is_finite() {
+        return Err(EmbedError::NotUnderstood("a vector is not finite".to_owned()));
     }
+    if length > 0.0 {
+        vector.iter_mut().for_each(|x| *x /= length);
+    }
+    Ok(vector)
 }
 
 fn head(text: &str) -> &str {

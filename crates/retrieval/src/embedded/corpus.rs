@@ -40,7 +40,7 @@ pub(super) struct Corpus {
     skipped: String,
     updated_at: Option<i64>,
     error: Option<String>,
-    note: Option<String>,
+    pub note: Option<String>,
 }
 
 impl Corpus {

@@ -1,7 +1,7 @@
 //! The index in a SQLite file of its own.
 //!
 //! A run goes [`run`] → [`pipeline`] (walk, read, take apart; many threads) → [`rows`] (one writer, short
-//! transactions) → publish. A search goes [`search`] → full-text candidates → [`rank`].
+//! transactions) → publish. A search goes [`search`] → full-text candidates → [`crate::rank`].
 
 mod candidates;
 mod corpus;
@@ -12,12 +12,12 @@ mod frequencies;
 mod known;
 mod pipeline;
 mod prepare;
-mod rank;
 mod readers;
 mod rows;
 mod run;
 mod schema;
 mod search;
+mod upkeep;
 
 use std::{
     collections::HashSet,
@@ -45,6 +45,7 @@ use self::{
     frequencies::Frequencies,
     readers::Readers,
     run::Order,
+    upkeep::Unembedded,
 };
 use crate::embed::{EmbedError, Embedder};
 
@@ -80,6 +81,9 @@ struct Inner {
     busy: Mutex<HashSet<Subject>>,
     frequencies: Frequencies,
     matrices: Matrices,
+    unembedded: Mutex<Unembedded>,
+    /// Held by whoever asks the endpoint for vectors of passages.
+    embedding: tokio::sync::Mutex<()>,
 }
 
 /// The one connection that writes, for one short transaction at a time.
@@ -103,12 +107,14 @@ impl EmbeddedIndex {
             busy: Mutex::default(),
             frequencies: Frequencies::default(),
             matrices: Matrices::default(),
+            unembedded: Mutex::new(Unembedded::Unknown),
+            embedding: tokio::sync::Mutex::default(),
         };
         let searches = Arc::new(Semaphore::new(SEARCHES));
         Ok(Self { inner: Arc::new(inner), searches, embedder: None })
     }
 
-    /// Finds passages by their meaning too. Those that have no vector yet get one with the next run.
+    /// Finds passages by their meaning too. Those that have no vector yet get one when the index catches up.
     pub fn with_embedder(self, embedder: Embedder) -> Self {
         Self { embedder: Some(Arc::new(embedder)), ..self }
     }
@@ -211,15 +217,14 @@ impl PassageIndex for EmbeddedIndex {
         let (progress, mut seen) = watch::channel(IndexProgress::default());
         let order = Order { org: scope.org, job, progress, stop };
         let run = async {
-            let stop = order.stop.clone();
             let run = self.blocking(move |inner| {
                 // Held until the run has ended, also when nobody waits for it any more.
                 let outcome = run::run(inner, &order);
-                outcome.map(|()| (claim, *order.progress.borrow()))
+                drop(claim);
+                outcome.map(|()| *order.progress.borrow())
             });
-            let (claim, last) = run.await?;
-            self.embed_missing(subject, &stop).await?;
-            drop(claim);
+            let last = run.await?;
+            lock(&self.inner.unembedded).add(subject);
             let status = self.blocking(move |inner| inner.status(&subject)).await?;
             Ok::<_, Fault>((status, last))
         };
@@ -269,13 +274,17 @@ impl PassageIndex for EmbeddedIndex {
     ) -> Result<u32, IndexError> {
         let org = scope.org;
         let count = self.blocking(move |inner| documents::add(inner, org, &document)).await?;
-        self.embed_missing(Subject::Documents(org), &CancellationToken::new()).await?;
+        lock(&self.inner.unembedded).add(Subject::Documents(org));
         Ok(count)
     }
 
     async fn remove_documents(&self, scope: &Scope, log: LogId) -> Result<(), IndexError> {
         let org = scope.org;
         Ok(self.blocking(move |inner| documents::remove(inner, org, log)).await?)
+    }
+
+    async fn catch_up(&self, cancel: CancellationToken) -> Result<(), IndexError> {
+        Ok(self.embed_missing(&cancel).await?)
     }
 }
 

@@ -18,9 +18,13 @@ use super::{
     corpus::{Corpus, Subject},
     dense::{Meaning, dense},
     fault::Fault,
+};
+use crate::{
+    filter::PathFilter,
+    fusion::fused,
+    query::Question,
     rank::{self, Ranking, add_company},
 };
-use crate::{filter::PathFilter, fusion::fused, query::Question};
 
 /// Candidates that are read and ranked.
 const CANDIDATES: usize = 128;
@@ -35,6 +39,9 @@ const MAX_LIMIT: usize = 1_000;
 pub(super) struct Hit {
     pub row: i64,
     pub file: i64,
+    pub corpus: i64,
+    /// Whether its words were compared.
+    pub is_ranked: bool,
     pub chunk: Chunk,
 }
 
@@ -85,14 +92,15 @@ pub(super) fn search(
     meaning: Option<&Meaning<'_>>,
 ) -> Result<Vec<Chunk>, Fault> {
     let search = Search::new(org, query);
-    let mut hits = inner.readers.take()?.snapshot(|db| {
-        let by_words = lexical(inner, db, &search)?;
-        match meaning {
-            Some(meaning) => Ok(together(by_words, dense(inner, db, &search, meaning)?)),
-            None => Ok::<_, Fault>(by_words),
+    let hits = inner.readers.take()?.snapshot(|db| {
+        let mut hits = lexical(inner, db, &search)?;
+        if let Some(meaning) = meaning {
+            hits = together(hits, dense(inner, db, &search, meaning)?);
         }
+        hits.truncate(search.limit());
+        compare_words(inner, db, &search, &mut hits)?;
+        Ok::<_, Fault>(hits)
     })?;
-    hits.truncate(search.limit());
     Ok(hits.into_iter().map(|hit| hit.chunk).collect())
 }
 
@@ -107,6 +115,27 @@ fn together(by_words: Vec<Hit>, by_meaning: Vec<Hit>) -> Vec<Hit> {
     }
     sort(&mut hits);
     hits
+}
+
+/// What was found by its meaning has words too.
+fn compare_words(
+    inner: &Inner,
+    db: &Connection,
+    search: &Search<'_>,
+    hits: &mut [Hit],
+) -> Result<(), Fault> {
+    if hits.iter().all(|hit| hit.is_ranked) {
+        return Ok(());
+    }
+    for (subject, _) in parts(search) {
+        let Some(corpus) = Corpus::find(db, &subject)? else { continue };
+        let frequencies = inner.frequencies.of(db, &corpus, &search.question.terms)?;
+        let ranking = Ranking::new(&search.question, &frequencies, corpus.chunks);
+        for hit in hits.iter_mut().filter(|hit| !hit.is_ranked && hit.corpus == corpus.id) {
+            hit.chunk.lexical = ranking.score(&rank::Subject::of(&hit.chunk));
+        }
+    }
+    Ok(())
 }
 
 /// Passages of the repository and of the documents, the best first.
@@ -148,11 +177,7 @@ fn in_corpus(
     let mut hits = Vec::new();
     for row in rows.take(MAX_LOOKED_UP) {
         if let Some(mut hit) = read(db, search, (corpus, part), row)? {
-            hit.chunk.score = ranking.score(&rank::Subject {
-                symbol: hit.chunk.symbol.as_deref(),
-                path: &hit.chunk.path,
-                text: &hit.chunk.text,
-            });
+            hit.chunk.score = ranking.score(&rank::Subject::of(&hit.chunk));
             hits.push(hit);
         }
         if hits.len() >= wanted {
@@ -162,7 +187,8 @@ fn in_corpus(
     let mut scores: Vec<f64> = hits.iter().map(|hit| hit.chunk.score).collect();
     add_company(&mut scores, &hits.iter().map(|hit| hit.file).collect::<Vec<_>>());
     for (hit, score) in hits.iter_mut().zip(scores) {
-        hit.chunk.score = score;
+        (hit.chunk.score, hit.chunk.lexical) = (score, score);
+        hit.is_ranked = true;
     }
     Ok(hits)
 }
@@ -207,6 +233,8 @@ pub(super) fn read(
         Ok(Some(Hit {
             row,
             file: found.get(3)?,
+            corpus: corpus.id,
+            is_ranked: false,
             chunk: Chunk {
                 id: Uuid::from_bytes(found.get(5)?).hyphenated().to_string(),
                 path,
@@ -218,6 +246,7 @@ pub(super) fn read(
                 file_sha256: Some(Sha256Hash::from_bytes(found.get(2)?)),
                 text: found.get(10)?,
                 score: 0.0,
+                lexical: 0.0,
             },
         }))
     });

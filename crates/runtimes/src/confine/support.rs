@@ -65,8 +65,8 @@ impl Support {
     /// One sentence per thing that cannot be had.
     pub(super) fn shortcomings(&self, confinement: &Confinement) -> Vec<String> {
         let mut sentences = Vec::new();
-        let without =
-            "the agent sees which other processes run, and gets no Unix sockets and no terminals";
+        let without = "the agent sees which other processes run, can change modes and times of files that it \
+                       cannot open, and gets no Unix sockets and no terminals";
         match &self.bubblewrap {
             Bubblewrap::Works { .. } => {}
             Bubblewrap::Missing => {

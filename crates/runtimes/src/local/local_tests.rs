@@ -26,6 +26,7 @@ fn chunk(path: &str, start_line: u32, text: &str, score: f64) -> Chunk {
         file_sha256: None,
         text: text.to_owned(),
         score,
+        lexical: score,
     }
 }
 
@@ -222,4 +223,31 @@ fn what_is_looked_for_is_the_instruction_unless_it_does_not_stand_alone() {
     );
     assert!(look("what is this?", &[]).paths.contains(&"README.md".to_owned()));
     assert_eq!((Local.recalls("where is Thread"), Local.recalls("who calls it?")), (0, 3));
+}
+
+#[test]
+fn what_is_quoted_depends_on_words_and_not_on_the_scale_of_a_search() {
+    let found = |score: fn(f64) -> f64| {
+        let places = [
+            ("src/thread.rs", THREAD, 1.6),
+            ("src/loom.rs", "fn weave(thread: Thread) {\n    thread.pull();\n}", 0.9),
+            ("src/dye.rs", "fn dye_wool() {}", 0.05),
+        ];
+        let chunks = places.into_iter().map(|(path, text, lexical)| {
+            let lexical_only = chunk(path, 1, text, lexical);
+            Chunk { score: score(lexical), ..lexical_only }
+        });
+        chunks.collect::<Vec<_>>()
+    };
+    let asked = Asked { instruction: "where is Thread defined?", earlier: &[] };
+    let paths = |found: Vec<Chunk>| -> Vec<String> {
+        Local.choose(asked, found).into_iter().map(|chunk| chunk.path).collect()
+    };
+
+    let by_words = paths(found(|lexical| lexical));
+    // As ranks give them when meaning counts too: close to each other, and in another order.
+    let by_both = paths(found(|lexical| 1.0 - lexical / 100.0));
+
+    assert_eq!(by_words, ["src/thread.rs", "src/loom.rs"]);
+    assert_eq!(by_both, by_words);
 }

@@ -57,7 +57,7 @@ impl Match {
 
 /// The passages that are worth quoting, best first. When none is, the nearest ones.
 pub(super) fn choose(question: &Question, found: Vec<Chunk>) -> Vec<Chunk> {
-    let best = found.iter().map(|chunk| chunk.score).fold(f64::MIN_POSITIVE, f64::max);
+    let best = found.iter().map(|chunk| chunk.lexical).fold(f64::MIN_POSITIVE, f64::max);
     let mut weighed: Vec<(f64, Match, Chunk)> = found
         .into_iter()
         .map(|chunk| {
@@ -81,13 +81,14 @@ pub(super) fn choose(question: &Question, found: Vec<Chunk>) -> Vec<Chunk> {
     worth_it.take(MAX_PASSAGES).map(|(_, _, chunk)| chunk).collect()
 }
 
-/// The index knows how rare a word is; this knows what the question wants.
+/// The index knows how rare a word is; this knows what the question wants. Words are what is compared, also when the
+/// index has found the passage by its meaning: what is quoted has to show why.
 fn weight(question: &Question, hit: &Match, chunk: &Chunk, best: f64) -> f64 {
     let definition = match question.wants {
         Wants::Definition if hit.definition >= LIKE => hit.definition,
         Wants::Definition | Wants::Uses => 0.0,
     };
-    let weight = chunk.score / best + hit.coverage / 2.0 + definition;
+    let weight = chunk.lexical / best + hit.coverage / 2.0 + definition;
     if is_test(&chunk.path) && !is_about_tests(question) { weight * IN_TESTS } else { weight }
 }
 

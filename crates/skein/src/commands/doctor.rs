@@ -16,7 +16,7 @@ use crate::{
     config::{Config, Flags},
     failure::{Exit, Failure},
     home::{Holder, LockState},
-    output, providers, transport,
+    output, providers, retrieval, transport,
 };
 
 const MEBIBYTE: u64 = 1024 * 1024;
@@ -56,6 +56,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         let detail = format!("{} does not exist yet", context.home.path().display());
         checks.push(Check::warn("home", detail, "skein serve makes it"));
     }
+    checks.extend(check_embeddings(context).await);
     checks.extend(check_git(context));
     checks.extend(check_confinement());
     print(context, &checks)?;
@@ -135,6 +136,40 @@ fn check_index(context: &Context) -> Check {
             "it can be made again: stop the server, remove the file, and run skein index update",
         ),
     }
+}
+
+/// Without vectors passages are found by their words, so nothing of this is broken.
+async fn check_embeddings(context: &Context) -> Option<Check> {
+    let config = context.load_config().ok()?;
+    let embeddings = config.settings.retrieval.embeddings.as_ref()?;
+    let model = &embeddings.model;
+    if let Some(key) = embeddings.key_env.as_deref()
+        && config.environment.get(key).is_none()
+    {
+        let detail = format!("{model}: {key} is not set here");
+        let remedy = format!("export {key} before the server is started");
+        return Some(Check::warn("embeddings", detail, remedy));
+    }
+    Some(match retrieval::probe(&config, embeddings).await {
+        Ok(dimensions) => {
+            Check::ok("embeddings", format!("{model} gives vectors of {dimensions} dimensions"))
+        }
+        Err(error) => {
+            let detail = format!("{model}: {}", causes(&error));
+            let remedy = "passages are found by their words meanwhile; check [retrieval.embeddings] and the endpoint";
+            Check::warn("embeddings", detail, remedy)
+        }
+    })
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 fn check_trusted(context: &Context) -> Vec<Check> {

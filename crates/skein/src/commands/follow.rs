@@ -7,7 +7,7 @@ use serde_json::Value;
 use skein_core::ports::Ids;
 use tokio::sync::watch;
 
-use super::{Context, permit, printer::Printer, recent::Recent, text};
+use super::{Context, printer::Printer, questions::Questions, recent::Recent, text};
 use crate::{
     failure::{Exit, Failure},
     output,
@@ -43,6 +43,7 @@ pub(super) struct Follower<'a> {
     context: &'a Context,
     client: &'a mut Client,
     pub(super) printer: Printer,
+    questions: Questions,
     known: &'a Known,
     /// Where the session of a new turn is noted.
     recent: Option<Recent>,
@@ -77,7 +78,17 @@ impl<'a> Follower<'a> {
         known: &'a Known,
         printer: Printer,
     ) -> Self {
-        Self { context, client, printer, known, recent: None, position: None, is_over: false }
+        let questions = Questions::new(context);
+        Self {
+            context,
+            client,
+            printer,
+            questions,
+            known,
+            recent: None,
+            position: None,
+            is_over: false,
+        }
     }
 
     pub(super) fn noting(mut self, recent: Recent) -> Self {
@@ -200,11 +211,19 @@ impl<'a> Follower<'a> {
 
     async fn read(&mut self, mut reply: Reply, source: Source) -> Result<Ended, Failure> {
         let mut parser = SseParser::default();
-        while let Some(piece) = reply.body.next().await {
+        loop {
+            let piece = tokio::select! {
+                piece = reply.body.next() => piece,
+                answered = self.questions.answered(self.client) => {
+                    answered?;
+                    continue;
+                }
+            };
             let piece = match piece {
-                Ok(piece) => piece,
-                Err(failure) if failure.exit == Exit::Unavailable => break,
-                Err(failure) => return Err(failure),
+                Some(Ok(piece)) => piece,
+                None => break,
+                Some(Err(failure)) if failure.exit == Exit::Unavailable => break,
+                Some(Err(failure)) => return Err(failure),
             };
             for event in parser.push(&piece) {
                 if let Some(ended) = self.event(&event)? {
@@ -239,10 +258,8 @@ impl<'a> Follower<'a> {
         self.printer.event(kind, &value["data"])?;
         if kind == "permission.requested" {
             self.printer.end_line()?;
-            permit::describe(text(&value, "sessionId"), &value["data"])
-                .iter()
-                .for_each(|line| output::note(line));
         }
+        self.questions.event(text(&value, "sessionId"), kind, &value["data"]);
         self.is_over |= matches!(kind, "turn.completed" | "turn.failed");
         Ok(None)
     }

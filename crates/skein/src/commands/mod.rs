@@ -19,6 +19,7 @@ mod permit;
 mod place;
 mod printer;
 mod provider;
+mod questions;
 mod recent;
 mod registered;
 mod repo;

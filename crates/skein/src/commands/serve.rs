@@ -92,9 +92,13 @@ async fn serve(
     let sweeping = sweep(Arc::clone(&instance.app.platform));
     tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
     tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sealing()));
+    let indexing = instance.app.indexing.clone();
+    let upkeep = async move { indexing.keep_up().await };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(upkeep));
     tasks.close();
     let (app, settings) = (instance.app.clone(), instance.server.clone());
     skein_server::serve(listener, app, settings, stop.cancelled_owned()).await;
+    instance.app.indexing.close().await;
     tasks.wait().await;
     instance.close_store().await;
     tracing::info!("stopped");

@@ -32,6 +32,7 @@ pub(super) async fn welcome(context: &Context, config: &Config, url: &str) {
     let is_told = context.format == Format::Text;
     if is_told {
         output::note(&format!("\nstore   {}", store(context, config)));
+        output::note(&format!("search  {}", search(config)));
         for line in agents(config, &context.environment, is_ollama_there().await) {
             output::note(&line);
         }
@@ -92,6 +93,13 @@ fn store(context: &Context, config: &Config) -> String {
     match config.settings.store.is_postgres() {
         true => "PostgreSQL".to_owned(),
         false => format!("SQLite, {}", context.home.database_file().display()),
+    }
+}
+
+fn search(config: &Config) -> String {
+    match &config.settings.retrieval.embeddings {
+        Some(embeddings) => format!("by words, and by meaning with {}", embeddings.model),
+        None => "by words; [retrieval.embeddings] in config.toml adds meaning".to_owned(),
     }
 }
 

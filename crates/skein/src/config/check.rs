@@ -7,7 +7,7 @@ use skein_runtimes::responses::{PRESETS, preset};
 use crate::acp;
 
 use super::{
-    AgentSettings, Config, ConfigProblem, Provider, Runtime, Settings,
+    AgentSettings, Config, ConfigProblem, Embeddings, Provider, Runtime, Settings,
     sections::{BUILT_IN_AGENTS, is_postgres},
 };
 
@@ -20,6 +20,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
     check_idle_timeout(config)?;
     check_limits(config)?;
     check_engines(config)?;
+    check_retrieval(config)?;
     for (name, provider) in &settings.providers {
         check_provider(config, name, provider)?;
     }
@@ -31,10 +32,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
 
 /// Documented sections for capabilities that come later: accepted, so that one file serves every version.
 pub(super) fn unused_sections(settings: &Settings) -> Vec<&'static str> {
-    [("redis", settings.redis.is_some()), ("retrieval", settings.retrieval.is_some())]
-        .into_iter()
-        .filter_map(|(section, is_set)| is_set.then_some(section))
-        .collect()
+    settings.redis.iter().map(|_| "redis").collect()
 }
 
 impl AgentSettings {
@@ -123,6 +121,49 @@ fn check_engines(config: &Config) -> Result<(), ConfigProblem> {
         return Err(config.problem("payloads.url", reason, "use \"db\""));
     }
     Ok(())
+}
+
+fn check_retrieval(config: &Config) -> Result<(), ConfigProblem> {
+    let retrieval = &config.settings.retrieval;
+    if retrieval.url != "embedded" {
+        let reason = "this is not an index that Skein knows".to_owned();
+        return Err(config.problem("retrieval.url", reason, "use \"embedded\""));
+    }
+    match &retrieval.embeddings {
+        Some(embeddings) => check_embeddings(config, embeddings),
+        None => Ok(()),
+    }
+}
+
+fn check_embeddings(config: &Config, embeddings: &Embeddings) -> Result<(), ConfigProblem> {
+    /// Texts of one request are in memory together.
+    const MAX_BATCH: usize = 2_048;
+    const MAX_DIMENSIONS: usize = 65_536;
+    let problem = |field: &str, reason: &str, hint: &str| {
+        Err(config.problem(&format!("retrieval.embeddings.{field}"), reason.to_owned(), hint))
+    };
+    if !is_http(&embeddings.base_url) {
+        let hint = "write it like http://127.0.0.1:11434/v1; /embeddings is added";
+        return problem("base_url", "this is not an HTTP address", hint);
+    }
+    if embeddings.model.trim().is_empty() {
+        return problem("model", "there is no model of this name", "name the endpoint's model");
+    }
+    if embeddings.timeout_seconds.is_some_and(|time| !time.is_finite() || time <= 0.0) {
+        return problem("timeout_seconds", "this is not a time to wait", "give more than 0");
+    }
+    if embeddings.batch.is_some_and(|batch| !(1..=MAX_BATCH).contains(&batch)) {
+        return problem("batch", "so many texts cannot be sent at once", "give 1 to 2048");
+    }
+    if embeddings.dimensions.is_some_and(|count| !(1..=MAX_DIMENSIONS).contains(&count)) {
+        return problem("dimensions", "no vector has so many", "leave it out if you do not know");
+    }
+    Ok(())
+}
+
+fn is_http(url: &str) -> bool {
+    let parsed = reqwest::Url::parse(url);
+    parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 fn check_agent(config: &Config, name: &str, agent: &AgentSettings) -> Result<(), ConfigProblem> {

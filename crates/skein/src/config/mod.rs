@@ -17,8 +17,8 @@ use figment::{
 pub(crate) use environment::Environment;
 pub(crate) use problem::ConfigProblem;
 pub(crate) use sections::{
-    AgentSettings, Chain, ConfinementChoice, HomeChoice, LogFormat, NetworkChoice, Period,
-    PermissionChoice, Provider, Runtime, Settings, Store, Switch,
+    AgentSettings, Chain, ConfinementChoice, Embeddings, HomeChoice, LogFormat, NetworkChoice,
+    Period, PermissionChoice, Provider, Runtime, Settings, Store, Switch,
 };
 pub(crate) use show::ShownValue;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use figment::value::Value;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use skein_core::platform;
@@ -20,8 +19,7 @@ pub(crate) struct Settings {
     pub(crate) agents: BTreeMap<String, AgentSettings>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) redis: Option<Redis>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) retrieval: Option<Retrieval>,
+    pub(crate) retrieval: Retrieval,
     pub(crate) workspace: Workspace,
     pub(crate) providers: BTreeMap<String, Provider>,
     pub(crate) context: Context,
@@ -311,14 +309,41 @@ pub(crate) struct Redis {
     pub(crate) url: String,
 }
 
-/// Where passages are searched.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Where passages are kept and searched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retrieval {
+    /// `embedded`: a file in the home.
+    pub(crate) url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) url: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) embeddings: BTreeMap<String, Value>,
+    pub(crate) embeddings: Option<Embeddings>,
+}
+
+impl Default for Retrieval {
+    fn default() -> Self {
+        Self { url: "embedded".to_owned(), embeddings: None }
+    }
+}
+
+/// Where vectors come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Embeddings {
+    /// What stands before `/embeddings`.
+    pub(crate) base_url: String,
+    pub(crate) model: String,
+    /// The name of the variable that holds the key, never the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_env: Option<String>,
+    /// What every vector must have; left out, what the first one has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dimensions: Option<usize>,
+    /// For one request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_seconds: Option<f64>,
+    /// Texts in one request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<usize>,
 }
 
 /// Where repositories may be.

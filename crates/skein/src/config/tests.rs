@@ -65,6 +65,10 @@ fn the_whole_documented_file_is_well_formed() {
         [retrieval.embeddings]
         base_url = "http://127.0.0.1:8080/v1"
         model = "all-minilm"
+        key_env = "EMBEDDINGS_KEY"
+        dimensions = 384
+        timeout_seconds = 30
+        batch = 32
         [workspace]
         root = "/srv/repos"
         [sessions]
@@ -86,7 +90,7 @@ fn the_whole_documented_file_is_well_formed() {
     let config = load(file, &[], &Flags::default()).unwrap();
 
     assert_eq!(config.settings.agents["echo"].reply_bytes, Some(2000));
-    assert_eq!(config.unused_sections(), ["redis", "retrieval"]);
+    assert_eq!(config.unused_sections(), ["redis"]);
 }
 
 #[test]
@@ -197,4 +201,27 @@ fn the_role_of_an_address_is_the_one_that_logs_in() {
 
     let (skein, odd) = (Some("skein".to_owned()), Some("sk@in".to_owned()));
     assert_eq!(roles, [skein.clone(), odd, skein, None, None]);
+}
+
+#[test]
+fn embeddings_that_cannot_be_used_are_refused_with_what_would_be_right() {
+    let with = |line: &str| {
+        let endpoint = "base_url = 'http://127.0.0.1:1/v1'\nmodel = 'tiny'\n";
+        problem(&format!("[retrieval.embeddings]\n{endpoint}{line}\n"), &[]).0
+    };
+
+    let other = problem("[retrieval]\nurl = 'elsewhere'\n", &[]);
+    let address = problem("[retrieval.embeddings]\nbase_url = 'tiny'\nmodel = 'x'\n", &[]);
+    let model = problem("[retrieval.embeddings]\nbase_url = 'http://a/v1'\n", &[]);
+
+    assert_eq!(other.0, "config.toml: retrieval.url: this is not an index that Skein knows");
+    assert_eq!(
+        address.0,
+        "config.toml: retrieval.embeddings.base_url: this is not an HTTP address"
+    );
+    assert!(model.0.contains("missing field `model`"), "{}", model.0);
+    assert!(with("batch = 0").contains("retrieval.embeddings.batch: "));
+    assert!(with("dimensions = 0").contains("retrieval.embeddings.dimensions: "));
+    assert!(with("timeout_seconds = 0").contains("retrieval.embeddings.timeout_seconds: "));
+    assert!(with("api_key = 's3cret'").contains("there is no such setting"));
 }

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use serde_json::Value;
+use skein_testkit::embeddings::{Endpoint, Manner};
 
 use crate::{
     common::{Ran, TestHome, TestServer},
@@ -89,7 +90,7 @@ fn settings_for_later_versions_are_named_and_wrong_ones_are_broken() {
     let ran: Ran = wrong.run(&["doctor"]);
 
     assert!(text.contains("warn\tconfig\t[redis] is not used by this version"), "{text}");
-    assert!(text.contains("warn\tconfig\t[retrieval] is not used by this version"), "{text}");
+    assert!(!text.contains("[retrieval]"), "{text}");
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("agent \"gemini\""), "{}", ran.stdout);
     assert!(ran.stdout.contains("this version has: echo"), "{}", ran.stdout);
@@ -128,4 +129,34 @@ fn a_damaged_index_is_broken_and_can_be_made_again() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("broken\tindex\t"), "{}", ran.stdout);
     assert!(ran.stdout.contains("remove the file, and run skein index update"), "{}", ran.stdout);
+}
+
+#[tokio::test]
+async fn the_embedding_endpoint_is_asked_and_its_key_is_not_shown() {
+    let endpoint = Endpoint::start().await;
+    let config = format!(
+        "[retrieval.embeddings]\nbase_url = '{}'\nmodel = 'tiny'\nkey_env = 'TINY_KEY'\n",
+        endpoint.url()
+    );
+    let home = TestHome::with_config(&config);
+    let look = async |key: Option<&str>| {
+        let mut command = home.command(&["doctor"]);
+        command.env_remove("TINY_KEY").envs(key.map(|key| ("TINY_KEY", key)));
+        // Beside the endpoint, which lives in this runtime.
+        let ran = tokio::task::spawn_blocking(move || Ran::of(&mut command)).await.unwrap();
+        assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+        assert!(!ran.stdout.contains("s3cret") && !ran.stderr.contains("s3cret"));
+        ran.stdout
+    };
+
+    let good = look(Some("s3cret")).await;
+    let without_key = look(None).await;
+    endpoint.set(Manner::Down);
+    let down = look(Some("s3cret")).await;
+
+    assert!(good.contains("ok\tembeddings\ttiny gives vectors of 3 dimensions"), "{good}");
+    let missing = "warn\tembeddings\ttiny: TINY_KEY is not set here\texport TINY_KEY";
+    assert!(without_key.contains(missing), "{without_key}");
+    let answered = "warn\tembeddings\ttiny: the embedding endpoint answered 503";
+    assert!(down.contains(answered), "{down}");
 }

@@ -73,6 +73,7 @@ fn a_fresh_home_answers_about_the_repository_it_was_started_in() {
     for words in [
         "Skein is ready at http://127.0.0.1:",
         "store   ",
+        "search  by words; [retrieval.embeddings]",
         "agents  local",
         "openai: ",
         "3 files, ",

@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use skein_testkit::embeddings::{Endpoint, Manner};
 
 use crate::{
     common::{TestHome, TestServer},
@@ -26,6 +27,11 @@ struct Harbour {
 
 impl Harbour {
     async fn open() -> Self {
+        Self::open_with(&[]).await
+    }
+
+    /// With more environment variables.
+    async fn open_with(settings: &[(&str, &str)]) -> Self {
         let home = TestHome::new();
         let root = home.path().canonicalize().unwrap().join("repos");
         let tree = root.join("harbour");
@@ -38,7 +44,9 @@ impl Harbour {
         git(&tree, &["add", "--all"]);
         git(&tree, &["commit", "--quiet", "-m", "work"]);
         let root = root.to_str().unwrap();
-        let server = TestServer::on_with(home, &[("AGENT_WORKSPACE_ROOT", root)]).await;
+        let mut variables = vec![("AGENT_WORKSPACE_ROOT", root)];
+        variables.extend(settings);
+        let server = TestServer::on_with(home, &variables).await;
         let api = Api::of(&server);
         let body = json!({"name": "harbour", "path": tree.to_str().unwrap()});
         let repo = api.post("/api/repos", body).await.expect(201).text("id");
@@ -278,4 +286,60 @@ async fn an_index_that_cannot_be_read_is_a_warning_and_no_failure() {
     assert_eq!(answer["kind"], "answer", "{answer}");
     let warning = answer["warnings"][0].as_str().unwrap_or_default();
     assert!(warning.starts_with("no passages could be looked for"), "{answer}");
+}
+
+#[tokio::test]
+async fn with_an_embedding_endpoint_passages_are_found_by_their_meaning_too() {
+    let endpoint = Endpoint::start().await;
+    let harbour = Harbour::open_with(&[
+        ("SKEIN_RETRIEVAL__EMBEDDINGS__BASE_URL", endpoint.url()),
+        ("SKEIN_RETRIEVAL__EMBEDDINGS__MODEL", "tiny"),
+        ("SKEIN_RETRIEVAL__EMBEDDINGS__KEY_ENV", "TINY_KEY"),
+        ("TINY_KEY", "s3cret"),
+    ])
+    .await;
+    write(&harbour.tree, "notes/seals.md", "# Seals\n\nA walrus sleeps at the pier.\n");
+    harbour.index().await;
+
+    let found = eventually("the vectors are there", async || {
+        let found = harbour.search("q=pinniped&limit=1").await;
+        (!found.is_empty()).then_some(found)
+    })
+    .await;
+    let by_words = harbour.about("where is a ship moored?").await;
+    endpoint.set(Manner::Down);
+    let meanwhile = harbour.about("where is a ship moored?").await;
+
+    assert_eq!(found, ["notes/seals.md"]);
+    assert_eq!(endpoint.authorization().as_deref(), Some("Bearer s3cret"));
+    // What is quoted shows the words that were asked for, so the answer is the same with vectors and without.
+    for answer in [&by_words, &meanwhile] {
+        let text = answer["text"].as_str().unwrap();
+        assert!(text.starts_with("`moor_ship` is defined in `src/berth.rs:8`."), "{text}");
+        assert!(!text.contains("seals.md"), "{text}");
+        assert_eq!(answer["warnings"], json!([]), "words will do");
+        harbour.check_quotes(answer);
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_answers_holds_up_neither_a_run_nor_a_document() {
+    let endpoint = Endpoint::start().await;
+    endpoint.set(Manner::Silent);
+    let harbour = Harbour::open_with(&[
+        ("SKEIN_RETRIEVAL__EMBEDDINGS__BASE_URL", endpoint.url()),
+        ("SKEIN_RETRIEVAL__EMBEDDINGS__MODEL", "tiny"),
+    ])
+    .await;
+    let session = harbour.api.create(json!({"agent": "local"})).await;
+    write(&harbour.tree, "src/crane.rs", "pub fn lift_container() {}\n");
+
+    let index = harbour.index().await;
+    let document = json!({"name": "tides.txt", "content": "the spring tide comes"});
+    let path = format!("/api/sessions/{session}/documents");
+    harbour.api.post(&path, document).await.expect(201);
+    let found = harbour.search("q=lift_container&limit=1").await;
+
+    assert_eq!((&index["state"], &index["files"]), (&json!("ready"), &json!(5)));
+    assert_eq!(found, ["src/crane.rs"]);
 }

@@ -55,7 +55,7 @@ impl TestIndex {
     {
         match self {
             Self::Ready { index, home, guard } => {
-                story(Shelf { index, home }).await;
+                story(Shelf::new(index, home)).await;
                 drop(guard);
             }
             Self::Skipped { reason } => eprintln!("skipped: {reason}"),
@@ -70,6 +70,11 @@ pub struct Shelf {
 }
 
 impl Shelf {
+    /// `home` is a directory for work trees.
+    pub fn new(index: Arc<dyn PassageIndex>, home: PathBuf) -> Self {
+        Self { index, home }
+    }
+
     /// A new Git work tree.
     pub fn tree(&self, name: &str) -> Tree {
         Tree::init(self.home.join(name))
@@ -82,6 +87,11 @@ impl Shelf {
     /// Indexes the work tree as it is.
     pub async fn update(&self, scope: &Scope, repo: RepoId, tree: &Tree) -> IndexStatus {
         self.try_index(scope, job(repo, tree)).await.expect("the work tree is indexed")
+    }
+
+    /// Lets the index do what it has left for later.
+    pub async fn catch_up(&self) {
+        self.index.catch_up(CancellationToken::new()).await.expect("the index catches up");
     }
 
     pub async fn search(&self, scope: &Scope, query: RetrievalQuery) -> Vec<Chunk> {

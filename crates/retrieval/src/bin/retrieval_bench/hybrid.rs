@@ -1,10 +1,6 @@
 //! Searching by meaning, with vectors of chance: how fast it is does not depend on what they mean.
 
-use std::{
-    hint::black_box,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{hint::black_box, path::Path, time::Instant};
 
 use rusqlite::Connection;
 use skein_retrieval::{
@@ -38,8 +34,7 @@ pub(crate) async fn index(path: &Path) -> Outcome<EmbeddedIndex> {
         }
     });
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
-    let embedder = Embedder::new(client, EmbeddingOptions::new(url, "bench"));
+    let embedder = Embedder::new(EmbeddingOptions::new(url, "bench"))?;
     Ok(EmbeddedIndex::open(path)?.with_embedder(embedder))
 }
 

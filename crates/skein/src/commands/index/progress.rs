@@ -134,5 +134,9 @@ pub(in crate::commands) fn summary(status: &Value) -> String {
     if !skipped.is_empty() {
         text.push_str(&format!("; left out: {}", skipped.join(", ")));
     }
+    // An index that can be used may still miss something.
+    if let Some(note) = status["error"].as_str().filter(|_| status["state"] == "ready") {
+        text.push_str(&format!("; {note}"));
+    }
     text
 }

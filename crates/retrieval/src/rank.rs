@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use skein_core::ports::Chunk;
+
 use crate::{
     query::{Question, rarity},
     tokens::{folded, tokens},
@@ -36,6 +38,12 @@ pub(crate) struct Subject<'a> {
     pub symbol: Option<&'a str>,
     pub path: &'a str,
     pub text: &'a str,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn of(chunk: &'a Chunk) -> Self {
+        Self { symbol: chunk.symbol.as_deref(), path: &chunk.path, text: &chunk.text }
+    }
 }
 
 /// A question with what its tokens are worth in one corpus.
