@@ -152,6 +152,7 @@ impl Shared {
             self.cage.kill();
         }
         let exit = self.cage.exited().await;
+        self.last_words.whole().await;
         self.end.send_replace(Some(self.why(exit)));
         self.connection.close();
     }

@@ -230,6 +230,11 @@ impl Desk {
         tagged(&[&self.tag, homes.to_str().unwrap()])
     }
 
+    /// What is left of a server that was killed, also of one that was about to start something.
+    pub(crate) fn left_behind(&self) -> Vec<Found> {
+        tagged(&[&self.tag, self.server.home().path().to_str().unwrap()])
+    }
+
     /// Waits until no process is left, detached ones included.
     pub(crate) async fn nothing_runs(&self) {
         eventually("no process is left", async || self.processes().is_empty().then_some(())).await;
@@ -254,10 +259,10 @@ impl Drop for Desk {
     fn drop(&mut self) {
         self.server.kill();
         let deadline = std::time::Instant::now() + LINGER;
-        while !self.processes().is_empty() && std::time::Instant::now() < deadline {
+        while !self.left_behind().is_empty() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let left = self.processes();
+        let left = self.left_behind();
         left.iter().for_each(Found::kill);
         if !std::thread::panicking() {
             assert_eq!(left, [], "processes outlive their server");

