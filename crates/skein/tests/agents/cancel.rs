@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::desk::Desk;
+use crate::{desk::Desk, harness::eventually};
 
 /// From the wish to the last process of the tree.
 const BOUND: Duration = Duration::from_secs(10);
@@ -96,21 +96,27 @@ async fn an_agent_that_listens_to_nothing_is_ended_with_all_it_started() {
 
 #[tokio::test]
 async fn a_turn_that_cannot_be_cancelled_is_ended_with_its_agent() {
-    let flags = ["--ignore-cancel", "--ignore-sigterm", "--ignore-eof", "--detach", "1"];
+    let flags = ["--ignore-cancel", "--ignore-sigterm", "--ignore-eof", "--detach", "1", "--load"];
     let mut desk = Desk::start(&flags).await;
     let session = desk.active().await;
     let turn = desk.api.prompt(&session, "say a\nstall").await;
     desk.until_event(&session, "message.delta").await;
+    let before: Vec<i32> = desk.processes().iter().map(|found| found.pid).collect();
 
     let since = Instant::now();
     let path = format!("/api/sessions/{session}/turns/{turn}/cancel");
     desk.api.post(&path, json!({})).await.expect(200);
     let turn = desk.api.finished(&session, &turn).await;
-    desk.nothing_runs().await;
+    eventually("none of these is left", async || {
+        desk.processes().iter().all(|found| !before.contains(&found.pid)).then_some(())
+    })
+    .await;
     let took = since.elapsed();
+    let next = desk.said(&session, "say b").await;
 
     assert!(took < BOUND, "{took:?}");
     assert_eq!(turn["errorCode"], "cancelled");
+    assert_eq!(next, "b", "the session goes on with another process");
     desk.assert_sound();
 }
 

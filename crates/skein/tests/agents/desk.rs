@@ -259,10 +259,11 @@ impl Drop for Desk {
     fn drop(&mut self) {
         self.server.kill();
         let deadline = std::time::Instant::now() + LINGER;
-        while !self.left_behind().is_empty() && std::time::Instant::now() < deadline {
+        let mut left = self.left_behind();
+        while !left.is_empty() && std::time::Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
+            left = self.left_behind();
         }
-        let left = self.left_behind();
         left.iter().for_each(Found::kill);
         if !std::thread::panicking() {
             assert_eq!(left, [], "processes outlive their server");
