@@ -7,16 +7,16 @@ mod supervision;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use tracing::instrument;
+use tracing::{instrument, warn};
 
 use crate::{
     Error,
     agents::{AgentChoice, Agents},
     hosting::{Hosting, Slot},
     model::{
-        ConversationContextId, EventBody, FailureCode, Interface, MessageCompleted, MessageContent,
-        MessageId, Profile, RepoId, Role, SERVER_RESTART, Scope, Session, SessionChange, SessionId,
-        SessionStateName, Timestamp, Turn, TurnState, UserId,
+        ConversationContextId, EventBody, FailureCode, Interface, LogId, MessageCompleted,
+        MessageContent, MessageId, Profile, RepoId, Role, SERVER_RESTART, Scope, Session,
+        SessionChange, SessionId, SessionStateName, Timestamp, Turn, TurnState, UserId,
     },
     orchestrator::{Orchestrator, outcome},
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
@@ -312,6 +312,7 @@ impl Sessions {
             true => record,
             false => self.cancel(scope, session, Some("purged".to_owned())).await?,
         };
+        let logs = self.platform.store.logs_of(scope, session).await?;
         let changes = ChangeSet {
             writes: vec![Write::PurgeSession { session }],
             audit: vec![audit(&ended.session, "session.purged", self.platform.now())],
@@ -319,7 +320,26 @@ impl Sessions {
         };
         self.platform.commit(scope, changes).await?;
         self.platform.feed.close(ended.session.log);
+        self.forget_documents(scope, &logs).await;
         Ok(ended)
+    }
+
+    /// A log that a fork still reads keeps its documents. What cannot be removed now is found by nobody all the same:
+    /// searches look at logs that a session reads.
+    async fn forget_documents(&self, scope: &Scope, logs: &[LogId]) {
+        for log in logs {
+            match self.platform.store.list_documents(scope, &[*log], None, 1).await {
+                Ok(left) if left.is_empty() => {}
+                Ok(_) => continue,
+                Err(error) => {
+                    warn!(%error, "the documents of a purged session stay in the index");
+                    return;
+                }
+            }
+            if let Err(error) = self.platform.retriever.forget_documents(scope, *log).await {
+                warn!(%error, "the documents of a purged session stay in the index");
+            }
+        }
     }
 
     async fn end(
