@@ -70,6 +70,8 @@ pub(crate) enum Workload {
     Auth,
     /// What goes to a model, how soon its first words come back, and what a long answer costs.
     Context,
+    /// Agent processes: the way of an update, five that stream at once, starts and memory.
+    Agents,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -122,6 +124,18 @@ pub(crate) struct RunArguments {
     /// Turns of each of these sessions.
     #[arg(long, env = "SKEIN_BENCH_CONTEXT_TURNS", default_value_t = 30)]
     pub(crate) context_turns: usize,
+    /// The scripted agent of the tests, which the workload `agents` talks to.
+    #[arg(long)]
+    pub(crate) scripted_agent: Option<PathBuf>,
+    /// Updates of an agent whose way to the client is timed, in each round.
+    #[arg(long, env = "SKEIN_BENCH_AGENT_LINES", default_value_t = 300)]
+    pub(crate) agent_lines: usize,
+    /// Updates of each of the five agents that stream at once, 1,000 a second, in each round.
+    #[arg(long, env = "SKEIN_BENCH_AGENT_UPDATES", default_value_t = 10_000)]
+    pub(crate) agent_updates: usize,
+    /// Agents started one after the other, in each round.
+    #[arg(long, env = "SKEIN_BENCH_AGENT_STARTS", default_value_t = 10)]
+    pub(crate) agent_starts: usize,
     /// A single measurement stops after this, with what it has.
     #[arg(long, env = "SKEIN_BENCH_CAP_SECONDS", default_value_t = 60)]
     pub(crate) cap_seconds: u64,

@@ -61,6 +61,10 @@ impl Connection {
         self.exchange("POST", path, body).await
     }
 
+    pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<&[u8]> {
+        self.exchange("DELETE", path, &[]).await
+    }
+
     pub(crate) async fn post_json<T: DeserializeOwned>(
         &mut self,
         path: &str,

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the results are this program's output")]
 #![expect(clippy::print_stderr, reason = "progress is told while it measures")]
 
+mod agents;
 mod arguments;
 mod authentication;
 mod client;
@@ -85,6 +86,9 @@ async fn measure(arguments: &RunArguments) -> anyhow::Result<()> {
     }
     if arguments.wants(Workload::Context) {
         context::measure(arguments, &mut report).await?;
+    }
+    if arguments.wants(Workload::Agents) {
+        agents::measure(arguments, &mut report).await?;
     }
     println!("{}", report.to_markdown());
     Ok(())

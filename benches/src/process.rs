@@ -67,12 +67,45 @@ pub(crate) fn forget_peak(pid: u32) -> anyhow::Result<()> {
 }
 
 fn status_megabytes(pid: u32, field: &'static str) -> anyhow::Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    field_megabytes(&format!("/proc/{pid}/status"), field)
+}
+
+fn field_megabytes(path: &str, field: &'static str) -> anyhow::Result<f64> {
+    let status = fs::read_to_string(path)?;
     let kilobytes = status
         .lines()
         .find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse::<f64>().ok())
         .with_context(|| format!("no {field}"))?;
     Ok(kilobytes * 1024.0 / 1e6)
+}
+
+/// What is resident of a process, with its part of what it shares with others, in megabytes.
+pub(crate) fn pss_megabytes(pid: u32) -> anyhow::Result<f64> {
+    field_megabytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+/// All processes below this one.
+pub(crate) fn descendants(pid: u32) -> anyhow::Result<Vec<u32>> {
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let id = entry.file_name().to_string_lossy().parse::<u32>();
+        // It may have ended since it was listed.
+        let (Ok(id), Ok(stat)) = (id, fs::read_to_string(entry.path().join("stat"))) else {
+            continue;
+        };
+        let parent = stat.rsplit_once(')').and_then(|(_, fields)| {
+            fields.split_whitespace().nth(1).and_then(|parent| parent.parse::<u32>().ok())
+        });
+        parents.extend(parent.map(|parent| (id, parent)));
+    }
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&above) = found.get(next) {
+        found.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(id, _)| *id));
+        next += 1;
+    }
+    Ok(found.split_off(1))
 }
 
 /// Bytes of all files in a folder.

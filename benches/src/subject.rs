@@ -51,6 +51,8 @@ impl Subject {
 /// A folder for one store, gone when this is dropped.
 pub(crate) struct Home {
     folder: TempDir,
+    /// Where the server looks for programs; as this program does, unless told.
+    search_path: Option<PathBuf>,
 }
 
 impl Home {
@@ -67,7 +69,12 @@ impl Home {
              [agents.stream]\nruntime = \"echo\"\nchunks = {chunks}\nchunk_bytes = {CHUNK_BYTES}\ncoalesce = false\n\n{settings}"
         );
         fs::write(folder.path().join("config.toml"), config)?;
-        Ok(Self { folder })
+        Ok(Self { folder, search_path: None })
+    }
+
+    /// The same, for a server that finds only these programs.
+    pub(crate) fn with_search_path(self, path: PathBuf) -> Self {
+        Self { search_path: Some(path), ..self }
     }
 
     /// Brings the database of its settings up to date, as its owner.
@@ -141,6 +148,9 @@ impl Server {
         };
         let log = fs::File::create(home.path().join("stderr.log"))?;
         command.arg("--home").arg(home.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+        if let Some(path) = &home.search_path {
+            command.env("PATH", path);
+        }
         let started_at = Instant::now();
         let mut child = command.stderr(log).kill_on_drop(true).spawn().context("cannot start")?;
         let pid = child.id().context("the server ended at once")?;

@@ -4,11 +4,13 @@
 //! authentication, no checks, no savepoints, no orchestration, no hashing and no compression (texts are packed once,
 //! at the start). It answers on the same paths with bodies of the same size.
 
+mod commits;
 mod http;
 mod rows;
 mod store;
 mod writer;
 
+pub(crate) use commits::commit_times;
 pub(crate) use rows::{EventData, SUMMARY_CHARS};
 
 use std::sync::Arc;

@@ -184,7 +184,14 @@ impl Indexing {
             created_at: self.platform.now(),
         };
         let stored = self.keep_document(scope, (document, &new.text), key).await?;
-        let chunks = self.index_document(scope, &stored.value, new.text).await?;
+        let known = match stored.replayed {
+            true => self.index.document_passages(scope, &[stored.value.id]).await?,
+            false => HashMap::new(),
+        };
+        let chunks = match known.get(&stored.value.id) {
+            Some(chunks) => *chunks,
+            None => self.index.add_document(scope, to_index(&stored.value, new.text)).await?,
+        };
         let indexing = self.clone();
         self.tasks.spawn(async move { indexing.catch_up().await });
         Ok(Created { value: (stored.value, chunks), replayed: stored.replayed })
@@ -260,9 +267,7 @@ impl Indexing {
         for _ in 0..RACE_ATTEMPTS {
             if let Some(resource) = self.platform.find_replay(scope, key).await? {
                 let id = DocumentId::from_uuid(resource.id);
-                let store = &self.platform.store;
-                let known = store.list_documents(scope, &[document.log], None, u32::MAX).await?;
-                let found = known.into_iter().find(|document| document.id == id);
+                let found = self.platform.store.find_document(scope, id).await?;
                 let value = found.ok_or(Error::NotFound { entity: "document" })?;
                 return Ok(Created { value, replayed: true });
             }
@@ -290,22 +295,6 @@ impl Indexing {
             }
         }
         Err(Error::NotFound { entity: "document" })
-    }
-
-    async fn index_document(
-        &self,
-        scope: &Scope,
-        document: &Document,
-        text: String,
-    ) -> Result<u32, Error> {
-        let indexed = IndexDocument {
-            id: document.id,
-            log: document.log,
-            name: document.name.clone(),
-            media_type: document.media_type.clone(),
-            text,
-        };
-        Ok(self.index.add_document(scope, indexed).await?)
     }
 
     fn check_document(&self, new: &NewDocument) -> Result<(), Error> {
@@ -356,6 +345,17 @@ impl Runs {
         let run = lock(&self.0).get(&(org, repo)).map(Arc::clone)?;
         let progress = *lock(&run.progress);
         Some(progress)
+    }
+}
+
+/// A document as the index takes it.
+pub(crate) fn to_index(document: &Document, text: String) -> IndexDocument {
+    IndexDocument {
+        id: document.id,
+        log: document.log,
+        name: document.name.clone(),
+        media_type: document.media_type.clone(),
+        text,
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod agents;
 pub mod auditing;
+pub mod documents;
 mod error;
 pub mod feed;
 pub mod history;

@@ -7,6 +7,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 pub(crate) struct PathFilter {
     prefixes: Vec<String>,
     globs: Option<GlobSet>,
+    /// For each glob the directory that everything it matches is in, if there is one.
+    glob_places: Vec<Option<String>>,
     is_everywhere: bool,
 }
 
@@ -14,21 +16,30 @@ impl PathFilter {
     pub(crate) fn new(patterns: &[String]) -> Self {
         let mut prefixes = Vec::new();
         let mut globs = GlobSetBuilder::new();
-        let mut glob_count = 0;
+        let mut glob_places = Vec::new();
         for pattern in patterns {
             let pattern = pattern.trim_start_matches("./").trim_matches('/');
             match glob(pattern) {
                 Some(glob) => {
                     globs.add(glob);
-                    glob_count += 1;
+                    glob_places.push(place(pattern));
                 }
                 None => prefixes.push(pattern.to_owned()),
             }
         }
-        let globs = if glob_count > 0 { globs.build().ok() } else { None };
+        let globs = if !glob_places.is_empty() { globs.build().ok() } else { None };
         let is_everywhere =
             patterns.is_empty() || prefixes.iter().any(|prefix| prefix.is_empty() || prefix == ".");
-        Self { prefixes, globs, is_everywhere }
+        Self { prefixes, globs, glob_places, is_everywhere }
+    }
+
+    /// Files and directories that everything wanted is in. None when it may be anywhere.
+    pub(crate) fn places(&self) -> Option<Vec<&str>> {
+        if self.is_everywhere {
+            return None;
+        }
+        let of_globs = self.glob_places.iter().map(|place| place.as_deref());
+        self.prefixes.iter().map(|prefix| Some(prefix.as_str())).chain(of_globs).collect()
     }
 
     pub(crate) fn matches(&self, path: &str) -> bool {
@@ -40,6 +51,12 @@ impl PathFilter {
             || self.prefixes.iter().any(is_below)
             || self.globs.as_ref().is_some_and(|globs| globs.is_match(path))
     }
+}
+
+/// The part of a glob before its first directory that is a pattern.
+fn place(glob: &str) -> Option<String> {
+    let literal = &glob[..glob.find(['*', '?', '[', '{', '\\'])?];
+    literal.rfind('/').map(|end| literal[..end].to_owned())
 }
 
 /// None when the pattern is a plain path, or no glob after all. Without a `/` it means names at any depth.
@@ -78,6 +95,23 @@ mod tests {
         assert_eq!(matching("src/**/*.rs"), ["src/a.rs", "src/deep/b.rs"]);
         assert_eq!(matching("*.md"), ["docs/[x].md"]);
         assert_eq!(matching("{d,a}.rs"), ["src/a.rs", "d.rs"]);
+    }
+
+    #[test]
+    fn what_is_wanted_is_in_known_places_or_anywhere() {
+        let places = |patterns: &[&str]| {
+            let patterns: Vec<String> =
+                patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            let filter = PathFilter::new(&patterns);
+            filter.places().map(|places| places.join(" "))
+        };
+
+        assert_eq!(places(&["src", "a.rs"]).unwrap(), "src a.rs");
+        assert_eq!(places(&["src/deep/*.rs", "docs"]).unwrap(), "docs src/deep");
+        assert_eq!(places(&["src/de*/a.rs"]).unwrap(), "src");
+        assert_eq!(places(&["src", "*.rs"]), None);
+        assert_eq!(places(&["src", "."]), None);
+        assert_eq!(places(&[]), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How well a passage answers a question.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, hash::Hash};
 
 use skein_core::ports::Chunk;
 
@@ -33,6 +33,14 @@ struct Field {
     shortness: f64,
 }
 
+impl Field {
+    /// What a token counts that stands so often among so many.
+    fn weighed(&self, count: u32, length: u32) -> f64 {
+        let stretch = 1.0 - self.shortness + self.shortness * f64::from(length) / self.usual;
+        self.weight * f64::from(count) / stretch.max(0.3)
+    }
+}
+
 /// What ranking looks at.
 pub(crate) struct Subject<'a> {
     pub symbol: Option<&'a str>,
@@ -44,6 +52,25 @@ impl<'a> Subject<'a> {
     pub(crate) fn of(chunk: &'a Chunk) -> Self {
         Self { symbol: chunk.symbol.as_deref(), path: &chunk.path, text: &chunk.text }
     }
+}
+
+/// What each token counts in a passage, wherever it stands in it; 1 at most.
+pub(crate) fn weights(subject: &Subject<'_>) -> HashMap<String, f64> {
+    let mut weights: HashMap<String, f64> = HashMap::new();
+    let texts = [subject.symbol.unwrap_or_default(), subject.path, subject.text];
+    for (field, text) in FIELDS.iter().zip(texts) {
+        let mut counts: HashMap<String, u32> = HashMap::new();
+        let mut length = 0_u32;
+        tokens(text, |token| {
+            length += 1;
+            *counts.entry(token.to_owned()).or_default() += 1;
+        });
+        for (token, count) in counts {
+            *weights.entry(token).or_default() += field.weighed(count, length);
+        }
+    }
+    weights.values_mut().for_each(|weight| *weight /= SATURATION + *weight);
+    weights
 }
 
 /// A question with what its tokens are worth in one corpus.
@@ -90,9 +117,8 @@ impl<'a> Ranking<'a> {
                 counts[*at] += 1;
             }
         });
-        let stretch = 1.0 - field.shortness + field.shortness * f64::from(length) / field.usual;
         for (weight, count) in weights.iter_mut().zip(counts) {
-            *weight += field.weight * f64::from(count) / stretch.max(0.3);
+            *weight += field.weighed(count, length);
         }
     }
 
@@ -185,8 +211,8 @@ fn declares(text: &str, name: &str) -> bool {
 }
 
 /// Adds to each score what the file's other passages tell about it. `files` names the file of each.
-pub(crate) fn add_company(scores: &mut [f64], files: &[i64]) {
-    let mut sums: HashMap<i64, f64> = HashMap::new();
+pub(crate) fn add_company<F: Copy + Eq + Hash>(scores: &mut [f64], files: &[F]) {
+    let mut sums: HashMap<F, f64> = HashMap::new();
     for (score, file) in scores.iter().zip(files) {
         *sums.entry(*file).or_default() += score;
     }

@@ -1,15 +1,22 @@
 //! Passages are found by their meaning where an endpoint gives vectors, and by their words meanwhile.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, also in its helpers"
+)]
+
+mod common;
 
 use std::{sync::Arc, time::Duration};
 
 use skein_core::{
     model::DocumentId,
-    ports::{IndexDocument, IndexState},
+    ports::{IndexDocument, IndexState, PassageIndex},
 };
 use skein_retrieval::{
-    EmbeddedIndex,
+    EmbeddedIndex, QdrantIndex,
     embed::{Embedder, EmbeddingOptions},
+    qdrant::QdrantOptions,
 };
 use skein_testkit::{
     embeddings::{Endpoint, Manner},
@@ -23,12 +30,22 @@ use uuid::Uuid;
 struct Place {
     home: TempDir,
     endpoint: Endpoint,
+    /// None: a file in the home.
+    qdrant: Option<QdrantOptions>,
 }
 
 impl Place {
-    async fn new() -> Self {
+    async fn embedded() -> Option<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { home: tempfile::tempdir().unwrap(), endpoint: Endpoint::start().await }
+        let home = tempfile::tempdir().unwrap();
+        Some(Self { home, endpoint: Endpoint::start().await, qdrant: None })
+    }
+
+    async fn qdrant() -> Option<Self> {
+        let home = tempfile::tempdir().unwrap();
+        let qdrant = common::qdrant(home.path());
+        let qdrant = qdrant.inspect_err(|reason| eprintln!("skipped: {reason}")).ok()?;
+        Some(Self { home, endpoint: Endpoint::start().await, qdrant: Some(qdrant) })
     }
 
     fn options(&self, model: &str) -> EmbeddingOptions {
@@ -39,9 +56,15 @@ impl Place {
     }
 
     fn open(&self, options: EmbeddingOptions) -> Shelf {
-        let index = EmbeddedIndex::open(&self.home.path().join("index.db")).unwrap();
-        let index = index.with_embedder(Embedder::new(options).unwrap());
-        Shelf::new(Arc::new(index), self.home.path().join("trees"))
+        let embedder = Embedder::new(options).unwrap();
+        let index: Arc<dyn PassageIndex> = match &self.qdrant {
+            Some(qdrant) => Arc::new(QdrantIndex::with(qdrant.clone(), Some(embedder)).unwrap()),
+            None => {
+                let index = EmbeddedIndex::open(&self.home.path().join("index.db")).unwrap();
+                Arc::new(index.with_embedder(embedder))
+            }
+        };
+        Shelf::new(index, self.home.path().join("trees"))
     }
 }
 
@@ -58,9 +81,7 @@ async fn first(shelf: &Shelf, text: &str) -> Option<String> {
     shelf.paths(&scope(1), query(repo(1), text)).await.into_iter().next()
 }
 
-#[tokio::test]
-async fn a_passage_is_found_by_its_meaning() {
-    let place = Place::new().await;
+async fn a_passage_is_found_by_its_meaning(place: Place) {
     let shelf = place.open(place.options("m1"));
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
@@ -73,9 +94,7 @@ async fn a_passage_is_found_by_its_meaning() {
     assert_eq!(shelf.search(&scope(2), query(repo(1), "pinniped")).await, []);
 }
 
-#[tokio::test]
-async fn what_words_are_worth_does_not_depend_on_vectors() {
-    let place = Place::new().await;
+async fn what_words_are_worth_does_not_depend_on_vectors(place: Place) {
     let shelf = place.open(place.options("m1"));
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sleeps\n");
@@ -94,9 +113,7 @@ async fn what_words_are_worth_does_not_depend_on_vectors() {
     assert!(lexical("b.txt") > lexical("a.txt"), "{by_meaning:?}");
 }
 
-#[tokio::test]
-async fn a_text_is_sent_once_whatever_it_is_called() {
-    let place = Place::new().await;
+async fn a_text_is_sent_once_whatever_it_is_called(place: Place) {
     let shelf = place.open(place.options("m1"));
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
@@ -111,9 +128,7 @@ async fn a_text_is_sent_once_whatever_it_is_called() {
     assert_eq!(first(&shelf, "pinniped").await.unwrap(), "c.txt");
 }
 
-#[tokio::test]
-async fn many_texts_go_in_batches() {
-    let place = Place::new().await;
+async fn many_texts_go_in_batches(place: Place) {
     let shelf = place.open(EmbeddingOptions { batch: 3, ..place.options("m1") });
     let tree = shelf.tree("a");
     for number in 0..10 {
@@ -125,16 +140,17 @@ async fn many_texts_go_in_batches() {
     assert_eq!(place.endpoint.sent().len(), 10);
 }
 
-#[tokio::test]
-async fn an_endpoint_that_fails_leaves_words_and_is_asked_again() {
-    for (manner, why) in [
+async fn an_endpoint_that_fails_leaves_words_and_is_asked_again(place: Place) {
+    for (number, (manner, why)) in [
         (Manner::Down, "answered 503"),
         (Manner::TooFew, "vectors for"),
         (Manner::Ragged, "dimensions instead of"),
         (Manner::Nonsense, "not understood"),
-    ] {
-        let place = Place::new().await;
-        let shelf = place.open(place.options("m1"));
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let shelf = place.open(place.options(&format!("m{number}")));
         let tree = shelf.tree("a");
         tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
         place.endpoint.set(manner);
@@ -153,9 +169,7 @@ async fn an_endpoint_that_fails_leaves_words_and_is_asked_again() {
     }
 }
 
-#[tokio::test]
-async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time() {
-    let place = Place::new().await;
+async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time(place: Place) {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let away = EmbeddingOptions { url: format!("http://{free}/v1"), ..place.options("m1") };
     let slow = EmbeddingOptions { timeout: Duration::from_millis(300), ..place.options("m1") };
@@ -179,9 +193,7 @@ async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time() {
     }
 }
 
-#[tokio::test]
-async fn whoever_waits_for_an_endpoint_can_be_stopped() {
-    let place = Place::new().await;
+async fn whoever_waits_for_an_endpoint_can_be_stopped(place: Place) {
     let shelf = place.open(EmbeddingOptions::new(place.endpoint.url(), "m1"));
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n");
@@ -194,9 +206,7 @@ async fn whoever_waits_for_an_endpoint_can_be_stopped() {
     assert!(caught_up.is_ok(), "{caught_up:?}");
 }
 
-#[tokio::test]
-async fn another_model_means_other_vectors() {
-    let place = Place::new().await;
+async fn another_model_means_other_vectors(place: Place) {
     let shelf = place.open(place.options("m1"));
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n");
@@ -216,9 +226,7 @@ async fn another_model_means_other_vectors() {
     assert_eq!(first(&shelf, "pinniped").await.unwrap(), "a.txt");
 }
 
-#[tokio::test]
-async fn a_model_that_has_grown_under_its_name_means_other_vectors() {
-    let place = Place::new().await;
+async fn a_model_that_has_grown_under_its_name_means_other_vectors(place: Place) {
     let shelf = place.open(place.options("m1"));
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n");
@@ -236,9 +244,7 @@ async fn a_model_that_has_grown_under_its_name_means_other_vectors() {
     assert_eq!(first(&shelf, "mollusc").await.unwrap(), "b.txt");
 }
 
-#[tokio::test]
-async fn vectors_of_another_length_than_configured_are_refused() {
-    let place = Place::new().await;
+async fn vectors_of_another_length_than_configured_are_refused(place: Place) {
     let shelf = place.open(EmbeddingOptions { dimensions: Some(384), ..place.options("m1") });
     let tree = shelf.tree("a");
     tree.write("a.txt", "the walrus sings\n");
@@ -249,9 +255,7 @@ async fn vectors_of_another_length_than_configured_are_refused() {
     assert_eq!(shelf.search(&scope(1), query(repo(1), "pinniped")).await, []);
 }
 
-#[tokio::test]
-async fn a_key_goes_to_the_endpoint_and_nowhere_else() {
-    let place = Place::new().await;
+async fn a_key_goes_to_the_endpoint_and_nowhere_else(place: Place) {
     let options =
         EmbeddingOptions { api_key: Some("s3cret".to_owned().into()), ..place.options("m1") };
     let shown = format!("{options:?}");
@@ -268,9 +272,7 @@ async fn a_key_goes_to_the_endpoint_and_nowhere_else() {
     assert!(!shown.contains("s3cret") && !missing.contains("s3cret"), "{shown} {missing}");
 }
 
-#[tokio::test]
-async fn documents_are_found_by_their_meaning() {
-    let place = Place::new().await;
+async fn documents_are_found_by_their_meaning(place: Place) {
     let shelf = place.open(place.options("m1"));
     let document = IndexDocument {
         id: DocumentId::from_uuid(Uuid::from_u128(5)),
@@ -286,4 +288,43 @@ async fn documents_are_found_by_their_meaning() {
     let mut query = query(repo(1), "joiner");
     query.documents.push(log(1));
     assert_eq!(shelf.paths(&scope(1), query).await, ["a.txt"]);
+}
+
+/// Makes one test of every story, for each engine.
+macro_rules! stories {
+    ($($story:ident)*) => {
+        mod embedded {
+            $(
+                #[tokio::test]
+                async fn $story() {
+                    super::$story(super::Place::embedded().await.unwrap()).await;
+                }
+            )*
+        }
+        mod qdrant {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $story() {
+                    if let Some(place) = super::Place::qdrant().await {
+                        super::$story(place).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+
+stories! {
+    a_passage_is_found_by_its_meaning
+    what_words_are_worth_does_not_depend_on_vectors
+    a_text_is_sent_once_whatever_it_is_called
+    many_texts_go_in_batches
+    an_endpoint_that_fails_leaves_words_and_is_asked_again
+    an_endpoint_that_is_not_there_or_never_answers_costs_little_time
+    whoever_waits_for_an_endpoint_can_be_stopped
+    another_model_means_other_vectors
+    a_model_that_has_grown_under_its_name_means_other_vectors
+    vectors_of_another_length_than_configured_are_refused
+    a_key_goes_to_the_endpoint_and_nowhere_else
+    documents_are_found_by_their_meaning
 }

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use skein_core::ports::PassageIndex;
 use skein_retrieval::{
-    EmbeddedIndex,
+    EmbeddedIndex, QdrantIndex,
     embed::{EmbedError, Embedder, EmbeddingOptions},
+    qdrant::QdrantOptions,
 };
 
 use crate::{
@@ -21,10 +22,32 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn open(home: &Home, config: &Config) -> Result<Arc<dyn PassageIndex>, Failure> {
     let embedder = config.settings.retrieval.embeddings.as_ref();
     let embedder = embedder.map(|embeddings| embedder_of(config, embeddings)).transpose()?;
+    if !config.settings.retrieval.is_embedded() {
+        return Ok(Arc::new(qdrant(home, config, embedder)?));
+    }
     let index = open_file(home).await?;
     Ok(match embedder {
         Some(embedder) => Arc::new(index.with_embedder(embedder)),
         None => Arc::new(index),
+    })
+}
+
+/// An index in Qdrant, which need not be there yet.
+pub(crate) fn qdrant(
+    home: &Home,
+    config: &Config,
+    embedder: Option<Embedder>,
+) -> Result<QdrantIndex, Failure> {
+    let retrieval = &config.settings.retrieval;
+    let key = retrieval.key_env.as_deref().and_then(|name| config.environment.get(name));
+    let options = QdrantOptions {
+        url: retrieval.url.clone(),
+        collection: retrieval.collection.clone(),
+        api_key: key.map(|key| key.to_owned().into()),
+        clock_file: home.index_file(),
+    };
+    QdrantIndex::with(options, embedder).map_err(|error| {
+        Failure::new(Exit::Usage, "[retrieval] cannot be used").because(error.without_url())
     })
 }
 

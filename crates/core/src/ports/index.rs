@@ -1,6 +1,6 @@
 //! Where passages are kept, so that they can be found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,13 @@ pub trait PassageIndex: Retriever {
     /// Adds a document's passages, or replaces them; returns how many there are.
     async fn add_document(&self, scope: &Scope, document: IndexDocument)
     -> Result<u32, IndexError>;
+
+    /// How many passages there are of each of these documents. Those that it does not have are left out.
+    async fn document_passages(
+        &self,
+        scope: &Scope,
+        documents: &[DocumentId],
+    ) -> Result<HashMap<DocumentId, u32>, IndexError>;
 
     /// Removes the documents of a log.
     async fn remove_documents(&self, scope: &Scope, log: LogId) -> Result<(), IndexError>;

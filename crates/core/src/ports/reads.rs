@@ -257,6 +257,12 @@ pub struct ChainView {
 /// Texts that were uploaded to sessions.
 #[async_trait]
 pub trait DocumentReads: Send + Sync {
+    async fn find_document(
+        &self,
+        scope: &Scope,
+        document: DocumentId,
+    ) -> Result<Option<Document>, StoreError>;
+
     /// Of these logs, in the order of ids, after the given one.
     async fn list_documents(
         &self,

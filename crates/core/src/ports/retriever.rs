@@ -13,6 +13,11 @@ pub trait Retriever: Send + Sync {
         scope: &Scope,
         query: &RetrievalQuery,
     ) -> Result<Vec<Chunk>, RetrieveError>;
+
+    /// Forgets the documents of a log that is no more. Who keeps none has nothing to do.
+    async fn forget_documents(&self, _scope: &Scope, _log: LogId) -> Result<(), RetrieveError> {
+        Ok(())
+    }
 }
 
 /// What is looked for.

@@ -2,21 +2,21 @@
 
 mod changes;
 mod edit;
+mod ending;
 mod supervision;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use tracing::instrument;
+use tracing::{instrument, warn};
 
 use crate::{
     Error,
     agents::{AgentChoice, Agents},
     hosting::{Hosting, Slot},
     model::{
-        ConversationContextId, EventBody, FailureCode, Interface, MessageCompleted, MessageContent,
-        MessageId, Profile, RepoId, Role, SERVER_RESTART, Scope, Session, SessionChange, SessionId,
-        SessionStateName, Timestamp, Turn, TurnState, UserId,
+        ConversationContextId, EventBody, FailureCode, Interface, LogId, Profile, RepoId,
+        SERVER_RESTART, Scope, SessionChange, SessionId, SessionStateName, UserId,
     },
     orchestrator::{Orchestrator, outcome},
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
@@ -25,14 +25,14 @@ use crate::{
         text::check_optional,
     },
     ports::{
-        ChangeSet, Conflict, Counting, Expectation, Resource, ResourceKind, RuntimeFailure,
-        SessionFilter, SessionPage, SessionQuery, SessionRecord, SessionSort, StoreError, TurnPage,
-        Write,
+        ChangeSet, Conflict, Counting, Resource, ResourceKind, SessionFilter, SessionPage,
+        SessionQuery, SessionRecord, SessionSort, StoreError, Write,
     },
 };
 pub(crate) use changes::{Housing, activation, housing, open, rebind, resumption, suspension};
 use changes::{audit, change, check_profile, event, refuse_final, save};
 pub use edit::SessionEdit;
+use ending::Ending;
 
 /// What a new session is made from.
 #[derive(Debug, Clone)]
@@ -94,21 +94,6 @@ pub struct Sessions {
 
 /// One attempt at a change. Boxed, because the future of an async closure is not known to be `Send`.
 type Decision<'a> = BoxFuture<'a, Result<(), Error>>;
-
-/// How a session is to end.
-enum Ending {
-    Complete {
-        busy: Busy,
-        reason: Option<String>,
-    },
-    Cancel {
-        reason: Option<String>,
-    },
-    /// The agent cannot go on.
-    Fail {
-        failure: RuntimeFailure,
-    },
-}
 
 impl Sessions {
     pub fn new(
@@ -312,6 +297,7 @@ impl Sessions {
             true => record,
             false => self.cancel(scope, session, Some("purged".to_owned())).await?,
         };
+        let logs = self.platform.store.logs_of(scope, session).await?;
         let changes = ChangeSet {
             writes: vec![Write::PurgeSession { session }],
             audit: vec![audit(&ended.session, "session.purged", self.platform.now())],
@@ -319,114 +305,26 @@ impl Sessions {
         };
         self.platform.commit(scope, changes).await?;
         self.platform.feed.close(ended.session.log);
+        self.forget_documents(scope, &logs).await;
         Ok(ended)
     }
 
-    async fn end(
-        &self,
-        scope: &Scope,
-        session: SessionId,
-        ending: &Ending,
-    ) -> Result<SessionRecord, Error> {
-        let decide = |record: SessionRecord| -> Decision<'_> {
-            Box::pin(async move {
-                if record.session.state.name().is_final() {
-                    return ending.accepts_final(&record.session);
+    /// A log that a fork still reads keeps its documents. What cannot be removed now is found by nobody all the same:
+    /// searches look at logs that a session reads.
+    async fn forget_documents(&self, scope: &Scope, logs: &[LogId]) {
+        for log in logs {
+            match self.platform.store.list_documents(scope, &[*log], None, 1).await {
+                Ok(left) if left.is_empty() => {}
+                Ok(_) => continue,
+                Err(error) => {
+                    warn!(%error, "the documents of a purged session stay in the index");
+                    return;
                 }
-                let (busy, failure) = ending.treatment();
-                self.clear_running(scope, &record, busy, &failure).await?;
-                let queued = self.platform.store.list_pending_turns(scope, session).await?;
-                if busy == Busy::Refuse && !queued.is_empty() {
-                    return Err(Error::TurnInProgress { turn: queued.first().map(|turn| turn.id) });
-                }
-                let notice = self.notice(scope, session, ending, &queued).await?;
-                let ended = Ended { record: &record, ending, notice };
-                let (changes, failed) = self.ending(&ended, queued, &failure)?;
-                let committed = self.platform.commit(scope, changes).await?;
-                for turn in failed {
-                    self.orchestrator.tell_waiting(turn, &committed);
-                }
-                Ok(())
-            })
-        };
-        let ended = self.while_queue_waits(scope, session, decide).await?;
-        self.hosting.release(&ended.session);
-        Ok(ended)
-    }
-
-    /// The message that tells people, unless the turn that ran has told them the same.
-    async fn notice(
-        &self,
-        scope: &Scope,
-        session: SessionId,
-        ending: &Ending,
-        queued: &[Turn],
-    ) -> Result<Option<MessageContent>, Error> {
-        let Ending::Fail { failure } = ending else { return Ok(ending.notice()) };
-        let page = queued.first().map_or(TurnPage::Last, |turn| TurnPage::Before(turn.number));
-        let turns = self.platform.store.list_turns(scope, session, page, 1).await?;
-        let is_told = turns.iter().any(|record| match &record.turn.state {
-            TurnState::Failed(told) => {
-                told.code == failure.code && told.errors.contains(&failure.message)
             }
-            TurnState::Pending | TurnState::Completed(_) => false,
-        });
-        Ok(ending.notice().filter(|_| !is_told))
-    }
-
-    /// Interrupts the running turn and waits for its end, or refuses while one runs.
-    async fn clear_running(
-        &self,
-        scope: &Scope,
-        record: &SessionRecord,
-        busy: Busy,
-        failure: &RuntimeFailure,
-    ) -> Result<(), Error> {
-        let pending = self.platform.store.list_pending_turns(scope, record.session.id).await?;
-        let Some(running) = pending.iter().find(|turn| turn.started_at.is_some()) else {
-            return Ok(());
-        };
-        match busy {
-            Busy::Refuse => Err(Error::TurnInProgress { turn: Some(running.id) }),
-            Busy::Interrupt => self.orchestrator.interrupt(scope, running, failure.clone()).await,
+            if let Err(error) = self.platform.retriever.forget_documents(scope, *log).await {
+                warn!(%error, "the documents of a purged session stay in the index");
+            }
         }
-    }
-
-    /// State, task, queued turns and the message that tells people, all in one change set.
-    fn ending(
-        &self,
-        Ended { record, ending, notice }: &Ended<'_>,
-        queued: Vec<Turn>,
-        failure: &RuntimeFailure,
-    ) -> Result<(ChangeSet, Vec<Turn>), Error> {
-        let at = self.platform.now();
-        let ended = ending.apply(record.session.clone(), at)?;
-        let mut changes = save(&record.session, &ended, at);
-        let below = u32::try_from(queued.len()).unwrap_or(u32::MAX).saturating_add(1);
-        changes.expects.push(Expectation::PendingTurnsBelow { log: ended.log, below });
-        changes.expects.push(Expectation::NoTurnRunning { log: ended.log });
-        let mut failed = Vec::with_capacity(queued.len());
-        for turn in queued {
-            failed.push(outcome::fail_queued(
-                &self.platform,
-                &mut changes,
-                turn,
-                failure.clone(),
-                at,
-            )?);
-        }
-        if let Some(content) = notice.clone() {
-            let message_id = MessageId::from_uuid(self.platform.new_id());
-            let message = MessageCompleted { message_id, role: Role::System, content };
-            changes.events.push(event(&ended, at, EventBody::MessageCompleted(message)));
-        }
-        let body = match ending {
-            Ending::Complete { .. } => EventBody::SessionCompleted(change(&ended)),
-            Ending::Cancel { .. } => EventBody::SessionCancelled(change(&ended)),
-            Ending::Fail { .. } => EventBody::SessionFailed(change(&ended)),
-        };
-        changes.events.push(event(&ended, at, body));
-        Ok((changes, failed))
     }
 
     /// As [`Self::retry`], while no turn of the session starts. If the session goes on after all, so does its queue.
@@ -476,60 +374,6 @@ const COUNTED_UP_TO: u64 = 10_000;
 fn counting(filter: &SessionFilter) -> Counting {
     let is_search = filter.text.is_some() || filter.agent.is_some() || filter.repo.is_some();
     if is_search { Counting::UpTo(COUNTED_UP_TO) } else { Counting::Exact }
-}
-
-/// A session that is about to end.
-struct Ended<'a> {
-    record: &'a SessionRecord,
-    ending: &'a Ending,
-    notice: Option<MessageContent>,
-}
-
-impl Ending {
-    /// What becomes of turns that have not ended.
-    fn treatment(&self) -> (Busy, RuntimeFailure) {
-        match self {
-            Self::Complete { busy, .. } => (*busy, outcome::reason_for(FailureCode::Interrupted)),
-            Self::Cancel { .. } => (Busy::Interrupt, outcome::reason_for(FailureCode::Cancelled)),
-            Self::Fail { failure } => (Busy::Interrupt, failure.clone()),
-        }
-    }
-
-    fn apply(&self, session: Session, at: Timestamp) -> Result<Session, Error> {
-        let mut ended = match self {
-            Self::Complete { reason, .. } => session.complete(reason.clone(), at)?,
-            Self::Cancel { reason } => session.cancel(reason.clone(), at)?,
-            Self::Fail { failure } => session.fail(failure.code.as_str().to_owned(), at)?,
-        };
-        if let Self::Complete { reason: Some(reason), .. } = self {
-            ended.profile.metadata.insert("reason".to_owned(), reason.as_str().into());
-        }
-        Ok(ended)
-    }
-
-    /// Completing a completed session and cancelling any final one are answered with the session as it is.
-    fn accepts_final(&self, session: &Session) -> Result<(), Error> {
-        let state = session.state.name();
-        match self {
-            Self::Complete { .. } if state != SessionStateName::Completed => {
-                Err(Error::SessionNotActive { state, wanted: "be completed" })
-            }
-            Self::Complete { .. } | Self::Cancel { .. } | Self::Fail { .. } => Ok(()),
-        }
-    }
-
-    /// What people read about the end, where there is something to say.
-    fn notice(&self) -> Option<MessageContent> {
-        let reason = match self {
-            Self::Complete { reason, .. } => reason.clone()?,
-            Self::Cancel { reason } => reason.clone().unwrap_or_else(|| "cancelled".to_owned()),
-            Self::Fail { failure } => {
-                let code = failure.code.as_str().to_owned();
-                return Some(MessageContent::Error { message: failure.message.clone(), code });
-            }
-        };
-        Some(MessageContent::Status { reason })
-    }
 }
 
 #[cfg(test)]

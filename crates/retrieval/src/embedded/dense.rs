@@ -14,10 +14,9 @@ use skein_core::model::OrgId;
 use super::{
     Inner,
     corpus::Corpus,
-    fault::Fault,
     search::{Hit, Search, parts, read},
 };
-use crate::embed::Matrix;
+use crate::{embed::Matrix, fault::Fault};
 
 /// What matrices may take in memory together.
 const MAX_KEPT_BYTES: usize = 256 * 1024 * 1024;

@@ -1,22 +1,23 @@
 //! Texts that were uploaded to sessions.
 
-use rusqlite::{Connection, params};
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
 use skein_core::{
-    model::{LogId, OrgId, Sha256Hash},
+    model::{DocumentId, LogId, OrgId, Sha256Hash},
     ports::IndexDocument,
 };
 
 use super::{
     Inner,
     corpus::{Corpus, Subject},
-    fault::Fault,
-    known::Evidence,
-    prepare::{Text, prepare},
     rows::{self, Place},
 };
 use crate::{
     chunk::Chunker,
+    fault::Fault,
     language::{detect, of_media_type},
+    pipeline::{Evidence, Text, prepare},
 };
 
 /// In one transaction, so that a search sees the old text or the new one.
@@ -54,6 +55,29 @@ pub(super) fn add(inner: &Inner, org: OrgId, document: &IndexDocument) -> Result
     count(&transaction, corpus.id)?;
     transaction.commit()?;
     Ok(u32::try_from(file.passages.len()).unwrap_or(u32::MAX))
+}
+
+/// How many passages there are of each of these.
+pub(super) fn passages(
+    inner: &Inner,
+    org: OrgId,
+    documents: &[DocumentId],
+) -> Result<HashMap<DocumentId, u32>, Fault> {
+    inner.readers.take()?.snapshot(|db| {
+        let Some(corpus) = Corpus::find(db, &Subject::Documents(org))? else {
+            return Ok(HashMap::new());
+        };
+        let mut statement =
+            db.prepare_cached("SELECT chunks FROM files WHERE corpus = ?1 AND document_id = ?2")?;
+        let mut found = HashMap::new();
+        for document in documents {
+            let id = document.as_uuid().as_bytes();
+            let chunks =
+                statement.query_row(params![corpus.id, id], |row| row.get(0)).optional()?;
+            found.extend(chunks.map(|chunks| (*document, chunks)));
+        }
+        Ok(found)
+    })
 }
 
 pub(super) fn remove(inner: &Inner, org: OrgId, log: LogId) -> Result<(), Fault> {

@@ -1,17 +1,14 @@
 //! The index in a SQLite file of its own.
 //!
-//! A run goes [`run`] → [`pipeline`] (walk, read, take apart; many threads) → [`rows`] (one writer, short
+//! A run goes [`run`] → [`crate::pipeline`] (walk, read, take apart; many threads) → [`rows`] (one writer, short
 //! transactions) → publish. A search goes [`search`] → full-text candidates → [`crate::rank`].
 
 mod candidates;
 mod corpus;
 mod dense;
 mod documents;
-mod fault;
 mod frequencies;
-mod known;
-mod pipeline;
-mod prepare;
+mod ledger;
 mod readers;
 mod rows;
 mod run;
@@ -20,16 +17,15 @@ mod search;
 mod upkeep;
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 use skein_core::{
-    model::{LogId, RepoId, Scope},
+    model::{DocumentId, LogId, RepoId, Scope},
     ports::{
         Chunk, IndexDocument, IndexError, IndexJob, IndexProgress, IndexStatus, IndexWatch,
         PassageIndex, RetrievalQuery, RetrieveError, Retriever,
@@ -41,19 +37,19 @@ use tokio_util::sync::CancellationToken;
 use self::{
     corpus::{Corpus, Subject},
     dense::{Matrices, Meaning},
-    fault::Fault,
     frequencies::Frequencies,
     readers::Readers,
-    run::Order,
     upkeep::Unembedded,
 };
-use crate::embed::{EmbedError, Embedder};
+use crate::{
+    claims::Claims,
+    embed::{EmbedError, Embedder},
+    fault::Fault,
+    pipeline::{Order, told},
+};
 
 /// Searches that run at the same time; further ones wait.
 const SEARCHES: usize = 4;
-
-/// How often a watcher is told.
-const TELL_EVERY: Duration = Duration::from_millis(250);
 
 /// Why an index file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,8 +73,7 @@ struct Inner {
     path: PathBuf,
     writer: Writer,
     readers: Readers,
-    /// What a run or a removal is going on of.
-    busy: Mutex<HashSet<Subject>>,
+    claims: Claims<Subject>,
     frequencies: Frequencies,
     matrices: Matrices,
     unembedded: Mutex<Unembedded>,
@@ -104,7 +99,7 @@ impl EmbeddedIndex {
             path: path.to_owned(),
             writer: Writer(Mutex::new(writer)),
             readers: Readers::new(path),
-            busy: Mutex::default(),
+            claims: Claims::default(),
             frequencies: Frequencies::default(),
             matrices: Matrices::default(),
             unembedded: Mutex::new(Unembedded::Unknown),
@@ -144,19 +139,9 @@ impl EmbeddedIndex {
 }
 
 impl Inner {
-    /// The right to change a corpus as a whole, until it is dropped.
-    fn claim(self: &Arc<Self>, subject: Subject) -> Result<Claim, Fault> {
-        let is_free = lock(&self.busy).insert(subject);
-        if is_free { Ok(Claim { inner: Arc::clone(self), subject }) } else { Err(Fault::Busy) }
-    }
-
-    fn is_busy(&self, subject: &Subject) -> bool {
-        lock(&self.busy).contains(subject)
-    }
-
     fn status(&self, subject: &Subject) -> Result<Option<IndexStatus>, Fault> {
         let corpus = self.readers.take()?.snapshot(|db| Corpus::find(db, subject))?;
-        Ok(corpus.map(|corpus| corpus.status(self.is_busy(subject))))
+        Ok(corpus.map(|corpus| corpus.status(self.claims.is_claimed(subject))))
     }
 
     /// Invisible at once, and gone soon after.
@@ -167,17 +152,6 @@ impl Inner {
             .lock()
             .execute("UPDATE corpora SET is_removed = 1 WHERE id = ?1", params![corpus.id])?;
         Ok(rows::remove_corpus(&self.writer, corpus.id)?)
-    }
-}
-
-struct Claim {
-    inner: Arc<Inner>,
-    subject: Subject,
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        lock(&self.inner.busy).remove(&self.subject);
     }
 }
 
@@ -210,41 +184,22 @@ impl PassageIndex for EmbeddedIndex {
         cancel: CancellationToken,
     ) -> Result<IndexStatus, IndexError> {
         let subject = Subject::Repo(scope.org, job.repo);
-        let claim = self.inner.claim(subject)?;
+        let claim = self.inner.claims.claim(subject)?;
         // A caller that stops waiting stops the run.
         let stop = cancel.child_token();
         let _stop_with_caller = stop.clone().drop_guard();
-        let (progress, mut seen) = watch::channel(IndexProgress::default());
+        let (progress, seen) = watch::channel(IndexProgress::default());
         let order = Order { org: scope.org, job, progress, stop };
-        let run = async {
-            let run = self.blocking(move |inner| {
-                // Held until the run has ended, also when nobody waits for it any more.
-                let outcome = run::run(inner, &order);
-                drop(claim);
-                outcome.map(|()| *order.progress.borrow())
-            });
-            let last = run.await?;
-            lock(&self.inner.unembedded).add(subject);
-            let status = self.blocking(move |inner| inner.status(&subject)).await?;
-            Ok::<_, Fault>((status, last))
-        };
-        tokio::pin!(run);
-        let mut ticks = tokio::time::interval(TELL_EVERY);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                outcome = &mut run => {
-                    let (status, last) = outcome?;
-                    watch.progress(last);
-                    return status.ok_or_else(|| Fault::Broken.into());
-                }
-                _ = ticks.tick() => {
-                    if seen.has_changed().unwrap_or(false) {
-                        watch.progress(*seen.borrow_and_update());
-                    }
-                }
-            }
-        }
+        let run = self.blocking(move |inner| {
+            // Held until the run has ended, also when nobody waits for it any more.
+            let outcome = run::run(inner, &order);
+            drop(claim);
+            outcome.map(|()| *order.progress.borrow())
+        });
+        told(watch, seen, run).await?;
+        lock(&self.inner.unembedded).add(subject);
+        let status = self.blocking(move |inner| inner.status(&subject)).await?;
+        status.ok_or_else(|| Fault::Broken.into())
     }
 
     async fn index_status(
@@ -258,7 +213,7 @@ impl PassageIndex for EmbeddedIndex {
 
     async fn remove_repo(&self, scope: &Scope, repo: RepoId) -> Result<(), IndexError> {
         let subject = Subject::Repo(scope.org, repo);
-        let claim = self.inner.claim(subject)?;
+        let claim = self.inner.claims.claim(subject)?;
         let removed = self.blocking(move |inner| {
             let removed = inner.remove(&subject);
             drop(claim);
@@ -276,6 +231,15 @@ impl PassageIndex for EmbeddedIndex {
         let count = self.blocking(move |inner| documents::add(inner, org, &document)).await?;
         lock(&self.inner.unembedded).add(Subject::Documents(org));
         Ok(count)
+    }
+
+    async fn document_passages(
+        &self,
+        scope: &Scope,
+        documents: &[DocumentId],
+    ) -> Result<HashMap<DocumentId, u32>, IndexError> {
+        let (org, documents) = (scope.org, documents.to_vec());
+        Ok(self.blocking(move |inner| documents::passages(inner, org, &documents)).await?)
     }
 
     async fn remove_documents(&self, scope: &Scope, log: LogId) -> Result<(), IndexError> {

@@ -2,10 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{
-    known::{Evidence, Kept},
-    prepare::{NewFile, NewPassage},
-};
+use crate::pipeline::{Evidence, Kept, NewFile, NewPassage};
 
 /// Rows that one transaction removes.
 const REMOVED_AT_ONCE: usize = 200;
@@ -86,7 +83,7 @@ fn insert_chunk(
 }
 
 /// Notes what will show that the file is unchanged.
-pub(super) fn renew(db: &Connection, kept: &Kept) -> rusqlite::Result<()> {
+pub(super) fn renew(db: &Connection, kept: &Kept<i64>) -> rusqlite::Result<()> {
     let Some(Evidence { stat, blob }) = &kept.evidence else { return Ok(()) };
     let mut statement = db.prepare_cached(
         "UPDATE files SET size = ?2, mtime_ns = ?3, ctime_ns = ?4, inode = ?5, blob = ?6 WHERE id = ?1",

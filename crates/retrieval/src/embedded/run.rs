@@ -1,40 +1,24 @@
 //! One run over a repository: stage what has changed, then let searches see all of it at once.
 
 use std::{
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rusqlite::params;
-use skein_core::{
-    model::OrgId,
-    ports::{IndexJob, IndexProgress},
-};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use skein_core::ports::IndexProgress;
 
 use super::{
     Inner,
     corpus::{Corpus, Subject, set_error},
-    fault::Fault,
-    pipeline::{self, Input, Outcome, Walked},
-    prepare::NewFile,
+    ledger::Ledger,
     rows::{self, Place},
 };
-use crate::walk::{Git, SkippedCounts};
-
-/// A batch is written when it has one of these.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
-const BATCH_FILES: usize = 512;
-
-/// What a run needs from its caller.
-pub(super) struct Order {
-    pub org: OrgId,
-    pub job: IndexJob,
-    pub progress: watch::Sender<IndexProgress>,
-    pub stop: CancellationToken,
-}
+use crate::{
+    fault::{Fault, causes},
+    pipeline::{self, Batch, Input, Order, Outcome, Walked, file_system_time_ns},
+    walk::{Git, SkippedCounts},
+};
 
 /// Runs to the end, and remembers why when it cannot.
 pub(super) fn run(inner: &Inner, order: &Order) -> Result<(), Fault> {
@@ -48,7 +32,7 @@ pub(super) fn run(inner: &Inner, order: &Order) -> Result<(), Fault> {
         Err(fault) => {
             let db = inner.writer.lock();
             if let Some(corpus) = Corpus::find(&db, &subject)? {
-                set_error(&db, corpus.id, Some(&describe(fault)))?;
+                set_error(&db, corpus.id, Some(&causes(fault)))?;
             }
         }
     }
@@ -112,7 +96,6 @@ impl Run<'_> {
             git,
             commit,
             skipped: Arc::clone(&skipped),
-            corpus: self.corpus,
             org: *self.subject.org(),
             repo: *self.order.job.repo.as_uuid().as_bytes(),
             now_ns: file_system_time_ns(&self.inner.path)?,
@@ -129,7 +112,8 @@ impl Run<'_> {
         let walked = Walked::default();
         let mut seen = Seen::default();
         let mut batch = Batch::default();
-        pipeline::run(input, &self.inner.readers, &walked, |outcome| {
+        let ledger = Ledger { readers: &self.inner.readers, corpus: self.corpus };
+        pipeline::run(input, &ledger, &walked, |outcome| {
             match outcome {
                 Outcome::Kept(kept) => {
                     seen.rows.insert(kept.id);
@@ -142,8 +126,7 @@ impl Run<'_> {
                 Outcome::New(file) => {
                     seen.files += 1;
                     seen.chunks += file.passages.len() as u64;
-                    batch.bytes += file.bytes();
-                    batch.new.push(*file);
+                    batch.push(*file);
                 }
                 Outcome::LeftOut => seen.left_out += 1,
             }
@@ -169,7 +152,7 @@ impl Run<'_> {
         });
     }
 
-    fn write(&self, batch: &mut Batch, seen: &mut Seen) -> Result<(), Fault> {
+    fn write(&self, batch: &mut Batch<i64>, seen: &mut Seen) -> Result<(), Fault> {
         let place = Place {
             corpus: self.corpus,
             org: self.subject.org(),
@@ -255,20 +238,6 @@ impl Run<'_> {
     }
 }
 
-/// Files to be written together.
-#[derive(Default)]
-struct Batch {
-    new: Vec<NewFile>,
-    kept: Vec<super::known::Kept>,
-    bytes: usize,
-}
-
-impl Batch {
-    fn is_full(&self) -> bool {
-        self.bytes >= BATCH_BYTES || self.new.len() + self.kept.len() >= BATCH_FILES
-    }
-}
-
 /// Row ids, one bit each: they are dense.
 #[derive(Default)]
 struct RowSet(Vec<u64>);
@@ -291,27 +260,4 @@ impl RowSet {
         let (word, bit) = Self::place(id);
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
-}
-
-/// What the file system takes the time to be: file times are compared with it, so no other clock will do.
-fn file_system_time_ns(index: &Path) -> std::io::Result<i64> {
-    let mut name = index.as_os_str().to_owned();
-    name.push("-clock");
-    let file = std::fs::File::create(&name)?;
-    let meta = file.metadata();
-    let _ = std::fs::remove_file(&name);
-    let meta = meta?;
-    Ok(meta.ctime().saturating_mul(1_000_000_000).saturating_add(meta.ctime_nsec()))
-}
-
-/// With its causes.
-fn describe(fault: &Fault) -> String {
-    let mut text = fault.to_string();
-    let mut cause = std::error::Error::source(fault);
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

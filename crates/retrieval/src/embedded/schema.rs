@@ -89,12 +89,19 @@ CREATE TABLE embeddings (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// What was added without a new format.
+const LATER: &str = "
+CREATE INDEX IF NOT EXISTS files_document ON files (corpus, document_id) WHERE document_id IS NOT NULL;
+";
+
 /// The one connection that writes. Makes the file, or makes it anew if its format is another.
 pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let format: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if format == FORMAT {
-        return configured(connection);
+        let connection = configured(connection)?;
+        connection.execute_batch(LATER)?;
+        return Ok(connection);
     }
     drop(connection);
     for suffix in ["", "-wal", "-shm"] {
@@ -103,8 +110,9 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
         let _ = std::fs::remove_file(name);
     }
     let connection = configured(connect(path, OpenFlags::SQLITE_OPEN_CREATE)?)?;
-    connection
-        .execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"))?;
+    connection.execute_batch(&format!(
+        "BEGIN; {TABLES} {LATER} PRAGMA user_version = {FORMAT}; COMMIT;"
+    ))?;
     Ok(connection)
 }
 

@@ -17,9 +17,9 @@ use super::{
     candidates::candidates,
     corpus::{Corpus, Subject},
     dense::{Meaning, dense},
-    fault::Fault,
 };
 use crate::{
+    fault::Fault,
     filter::PathFilter,
     fusion::fused,
     query::Question,

@@ -11,10 +11,12 @@ use super::{
     EmbeddedIndex, Inner,
     corpus::{Corpus, Subject, set_note},
     dense::packed_length,
-    fault::Fault,
     lock,
 };
-use crate::embed::{EmbedError, Embedder, packed};
+use crate::{
+    embed::{Embedder, packed},
+    fault::{Fault, causes},
+};
 
 /// Which corpora may have passages without a vector.
 pub(super) enum Unembedded {
@@ -113,7 +115,10 @@ impl EmbeddedIndex {
             };
             let vectors = match embedded {
                 Ok(vectors) => vectors,
-                Err(error) => return Ok(Progress::Missing(missing(&error))),
+                Err(error) => {
+                    let note = format!("embeddings are missing: {}", causes(&error));
+                    return Ok(Progress::Missing(note));
+                }
             };
             if !is_asked {
                 // From the beginning, with what is known now.
@@ -123,17 +128,6 @@ impl EmbeddedIndex {
             self.blocking(move |inner| keep(inner, &subject, &model, (&pending, &vectors))).await?;
         }
     }
-}
-
-/// With its causes: "connection refused" tells more than "unavailable".
-fn missing(error: &EmbedError) -> String {
-    let mut text = format!("embeddings are missing: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 fn every_subject(inner: &Inner) -> Result<HashSet<Subject>, Fault> {

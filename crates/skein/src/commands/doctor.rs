@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         checks.push(check_lock(context).await);
         checks.push(check_schema(context).await);
         checks.push(check_space(context.home.path()));
-        checks.push(check_index(context));
+        checks.push(check_index(context).await);
         checks.extend(check_trusted(context));
     } else {
         let detail = format!("{} does not exist yet", context.home.path().display());
@@ -115,8 +115,45 @@ fn check_root(config: &Config) -> Option<Check> {
     })
 }
 
+/// Wherever passages are kept.
+async fn check_index(context: &Context) -> Check {
+    match context.load_config() {
+        Ok(config) if !config.settings.retrieval.is_embedded() => {
+            check_qdrant(context, &config).await
+        }
+        _ => check_index_file(context),
+    }
+}
+
+async fn check_qdrant(context: &Context, config: &Config) -> Check {
+    let collection = &config.settings.retrieval.collection;
+    let key = config.settings.retrieval.key_env.as_deref();
+    if let Some(key) = key.filter(|key| config.environment.get(key).is_none()) {
+        let remedy = format!("export {key} before the server is started");
+        return Check::warn("index", format!("Qdrant: {key} is not set here"), remedy);
+    }
+    let probed = match retrieval::qdrant(&context.home, config, None) {
+        Ok(index) => index.probe().await.map_err(|error| causes(&error)),
+        Err(failure) => Err(failure.causes().join(": ")),
+    };
+    match probed {
+        Ok(Some(points)) => {
+            Check::ok("index", format!("Qdrant, collection {collection:?} with {points} points"))
+        }
+        Ok(None) => {
+            let remedy = "skein index add PATH makes it";
+            Check::warn("index", format!("Qdrant has no collection {collection:?} yet"), remedy)
+        }
+        Err(why) => Check::broken(
+            "index",
+            why,
+            "start Qdrant or correct [retrieval] url; turns go on without passages meanwhile",
+        ),
+    }
+}
+
 /// Only looks: opening the index would bring it to this version.
-fn check_index(context: &Context) -> Check {
+fn check_index_file(context: &Context) -> Check {
     const FORMAT: &[u8] = b"SQLite format 3\0";
     let file = context.home.index_file();
     let place = file.display();

@@ -97,9 +97,11 @@ fn store(context: &Context, config: &Config) -> String {
 }
 
 fn search(config: &Config) -> String {
-    match &config.settings.retrieval.embeddings {
-        Some(embeddings) => format!("by words, and by meaning with {}", embeddings.model),
-        None => "by words; [retrieval.embeddings] in config.toml adds meaning".to_owned(),
+    let retrieval = &config.settings.retrieval;
+    let place = if retrieval.is_embedded() { "" } else { "in Qdrant, " };
+    match &retrieval.embeddings {
+        Some(embeddings) => format!("{place}by words, and by meaning with {}", embeddings.model),
+        None => format!("{place}by words; [retrieval.embeddings] in config.toml adds meaning"),
     }
 }
 

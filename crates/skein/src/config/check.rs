@@ -125,9 +125,19 @@ fn check_engines(config: &Config) -> Result<(), ConfigProblem> {
 
 fn check_retrieval(config: &Config) -> Result<(), ConfigProblem> {
     let retrieval = &config.settings.retrieval;
-    if retrieval.url != "embedded" {
+    if !retrieval.is_embedded() && !is_http(&retrieval.url) {
         let reason = "this is not an index that Skein knows".to_owned();
-        return Err(config.problem("retrieval.url", reason, "use \"embedded\""));
+        let hint = "use \"embedded\", or the address of a Qdrant like http://127.0.0.1:6333";
+        return Err(config.problem("retrieval.url", reason, hint));
+    }
+    // It becomes a part of an address.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !(1..=128).contains(&retrieval.collection.len())
+        || !retrieval.collection.chars().all(is_plain)
+    {
+        let reason = "this is not the name of a collection".to_owned();
+        let hint = "use up to 128 letters, digits, - and _";
+        return Err(config.problem("retrieval.collection", reason, hint));
     }
     match &retrieval.embeddings {
         Some(embeddings) => check_embeddings(config, embeddings),

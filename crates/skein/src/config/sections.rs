@@ -313,15 +313,27 @@ pub(crate) struct Redis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retrieval {
-    /// `embedded`: a file in the home.
+    /// `embedded`: a file in the home; else the address of a Qdrant's REST interface.
     pub(crate) url: String,
+    /// In Qdrant. Only one Skein may write to it.
+    pub(crate) collection: String,
+    /// The name of the variable that holds Qdrant's key, never the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_env: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) embeddings: Option<Embeddings>,
 }
 
 impl Default for Retrieval {
     fn default() -> Self {
-        Self { url: "embedded".to_owned(), embeddings: None }
+        let (url, collection) = ("embedded".to_owned(), "skein".to_owned());
+        Self { url, collection, key_env: None, embeddings: None }
+    }
+}
+
+impl Retrieval {
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.url == "embedded"
     }
 }
 

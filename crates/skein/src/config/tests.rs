@@ -220,6 +220,8 @@ fn embeddings_that_cannot_be_used_are_refused_with_what_would_be_right() {
         "config.toml: retrieval.embeddings.base_url: this is not an HTTP address"
     );
     assert!(model.0.contains("missing field `model`"), "{}", model.0);
+    let name = problem("[retrieval]\nurl = 'http://a:6333'\ncollection = 'a/b'\n", &[]);
+    assert!(name.0.contains("retrieval.collection: this is not the name of a collection"));
     assert!(with("batch = 0").contains("retrieval.embeddings.batch: "));
     assert!(with("dimensions = 0").contains("retrieval.embeddings.dimensions: "));
     assert!(with("timeout_seconds = 0").contains("retrieval.embeddings.timeout_seconds: "));

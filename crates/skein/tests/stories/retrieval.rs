@@ -8,11 +8,16 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use skein_core::{
+    model::{DocumentId, OrgId, Scope, UserId},
+    ports::PassageIndex,
+};
+use skein_retrieval::EmbeddedIndex;
 use skein_testkit::embeddings::{Endpoint, Manner};
 
 use crate::{
     common::{TestHome, TestServer},
-    harness::{Api, eventually},
+    harness::{Api, Reply, eventually},
 };
 
 const BERTH: &str = "/// A place for one ship.\npub struct Berth {\n    ship: Option<Ship>,\n}\n\nimpl Berth {\n    /// Refuses when another ship is there.\n    pub fn moor_ship(&mut self, ship: Ship) -> Result<(), Occupied> {\n        if self.ship.is_some() {\n            return Err(Occupied);\n        }\n        self.ship = Some(ship);\n        Ok(())\n    }\n}\n";
@@ -128,6 +133,18 @@ fn git(tree: &Path, arguments: &[&str]) {
 fn sources(answer: &Value) -> Vec<&str> {
     let sources = answer["sources"].as_array().unwrap().iter();
     sources.map(|source| source["path"].as_str().unwrap()).collect()
+}
+
+/// What is left in the file when the server has stopped.
+async fn indexed_documents(harbour: &mut Harbour, document: &Value) -> usize {
+    let who = harbour.api.get("/api/whoami").await.expect(200).json();
+    let id = |value: &Value| value.as_str().unwrap().parse::<uuid::Uuid>().unwrap();
+    let (org, user) = (id(&who["org"]["id"]), id(&who["user"]["id"]));
+    let scope = Scope::on_behalf_of(OrgId::from_uuid(org), UserId::from_uuid(user));
+    harbour.server.terminate().await;
+    let index = EmbeddedIndex::open(&harbour.server.home().file("index.db")).unwrap();
+    let documents = [DocumentId::from_uuid(id(document))];
+    index.document_passages(&scope, &documents).await.unwrap().len()
 }
 
 #[tokio::test]
@@ -272,6 +289,45 @@ async fn a_document_is_found_in_its_own_session_only() {
 }
 
 #[tokio::test]
+async fn a_document_is_found_again_after_the_index_was_lost() {
+    let mut harbour = Harbour::open().await;
+    let session = harbour.api.create(json!({"agent": "local"})).await;
+    let path = format!("/api/sessions/{session}/documents");
+    let document = json!({"name": "lights.txt", "content": "the lighthouse keeper sleeps\n"});
+    harbour.api.post(&path, document).await.expect(201);
+
+    harbour.server.terminate().await;
+    for name in ["index.db", "index.db-wal", "index.db-shm"] {
+        drop(fs::remove_file(harbour.server.home().file(name)));
+    }
+    harbour.server.restart().await;
+    let harbour = Harbour { api: Api::of(&harbour.server), ..harbour };
+    let ask = json!({"instruction": "where is the lighthouse keeper?", "sessionId": session});
+    let answer = harbour.ask(ask).await;
+
+    assert_eq!(sources(&answer), ["lights.txt"], "{answer}");
+}
+
+#[tokio::test]
+async fn a_repeated_upload_is_one_document_and_a_purged_session_leaves_none() {
+    let mut harbour = Harbour::open().await;
+    let session = harbour.api.create(json!({"agent": "local"})).await;
+    let path = format!("/api/sessions/{session}/documents");
+    let document = json!({"name": "lights.txt", "content": "the lighthouse keeper sleeps\n"});
+    let upload =
+        async || Reply::to(harbour.api.keyed(&path, "lights", &document)).await.expect(201).json();
+
+    let (first, again) = (upload().await, upload().await);
+    let listed = harbour.api.get(&path).await.expect(200).json();
+    let purge = format!("/api/sessions/{session}?purge=true");
+    harbour.api.delete(&purge).await.expect(200);
+
+    assert_eq!(first, again);
+    assert_eq!(listed["documents"].as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(indexed_documents(&mut harbour, &first["id"]).await, 0);
+}
+
+#[tokio::test]
 async fn an_index_that_cannot_be_read_is_a_warning_and_no_failure() {
     let harbour = Harbour::open().await;
     for name in ["index.db", "index.db-wal"] {
@@ -342,4 +398,46 @@ async fn an_endpoint_that_never_answers_holds_up_neither_a_run_nor_a_document() 
 
     assert_eq!((&index["state"], &index["files"]), (&json!("ready"), &json!(5)));
     assert_eq!(found, ["src/crane.rs"]);
+}
+
+#[tokio::test]
+async fn passages_may_be_kept_in_qdrant() {
+    let Some((_, url)) = std::env::vars().find(|(name, _)| name == "SKEIN_TEST_QDRANT") else {
+        eprintln!("skipped: SKEIN_TEST_QDRANT names no endpoint; scripts/with-qdrant starts one");
+        return;
+    };
+    let collection = format!("story-{}", std::process::id());
+    let harbour = Harbour::open_with(&[
+        ("SKEIN_RETRIEVAL__URL", &url),
+        ("SKEIN_RETRIEVAL__COLLECTION", &collection),
+    ])
+    .await;
+
+    let answer = harbour.about("where is a ship moored?").await;
+
+    let text = answer["text"].as_str().unwrap();
+    assert!(text.starts_with("`moor_ship` is defined in `src/berth.rs:8`."), "{text}");
+    assert_eq!(answer["warnings"], json!([]));
+    harbour.check_quotes(&answer);
+    assert!(!harbour.server.home().file("index.db").exists());
+}
+
+#[tokio::test]
+async fn a_qdrant_that_is_away_is_a_warning_on_the_turn_and_no_failure_of_it() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = TestServer::with_config(&format!("[retrieval]\nurl = 'http://{free}'\n")).await;
+    let api = Api::of(&server);
+
+    // A session may have documents, so the index is asked.
+    let session = api.create(json!({"agent": "local"})).await;
+    let body = json!({"instruction": "where is a ship moored?", "sessionId": session});
+    let answer = api.post("/api/ai/agent/execute", body).await.expect(200).json();
+    let doctor = server.home().run(&["doctor"]);
+
+    assert_eq!(answer["kind"], "answer", "{answer}");
+    let warning = answer["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.starts_with("no passages could be looked for"), "{answer}");
+    assert_eq!(doctor.code, Some(1), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("broken\tindex\tQdrant does not answer"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("start Qdrant or correct [retrieval] url"), "{}", doctor.stdout);
 }

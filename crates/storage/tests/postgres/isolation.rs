@@ -13,6 +13,7 @@ use skein_testkit::{
     World,
     stories::{
         chains::{advancing, chain, file_item},
+        documents::{creating, document},
         permissions::{asked, put},
         plans::planned,
     },
@@ -23,7 +24,7 @@ use uuid::Uuid;
 use super::server::{Database, Server, connect};
 
 /// Tables that nothing writes yet: their capabilities come later. Policies are checked on them all the same.
-const UNUSED: [&str; 2] = ["documents", "outputs"];
+const UNUSED: [&str; 1] = ["outputs"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_without_a_filter_shows_the_callers_org_and_nothing_else() {
@@ -255,6 +256,8 @@ async fn stock(world: &World) {
         resource: Resource { kind: ResourceKind::Session, id: *world.session.id.as_uuid() },
         created_at: world.clock.now(),
     };
+    let document = document(world, world.session.log, "a.txt");
+    world.commit(creating(&document, "text")).await;
     let part = Write::PutPayloadPart { payload: payload.id, part: 0, body: "part".into() };
     world
         .commit(ChangeSet {

@@ -46,6 +46,7 @@
 //! | `stall` | does nothing until it is cancelled |
 //! | `wait-for PATH` | goes on when the file is there |
 //! | `flood N RATE` | N chunks of text, `1 `, `2 ` …, so many a second; 0 is as fast as it can |
+//! | `stamp N MS` | one call with N updates, so long apart; the arguments of each are `{"nanos":…}`, the [`wall_nanos`] at which it was made |
 //! | `fork-detached [N]` | as `--detach`, and says the pids |
 //! | `garbage KIND [N]` `long-line MB` | as the flags; the line is a chunk of text of that length |
 //! | `stderr TEXT` | writes it to its standard error |
@@ -57,6 +58,7 @@
 //! | `fail CODE TEXT` | ends it with an error |
 //! | anything else | says `I heard: …` |
 
+mod clock;
 mod detach;
 mod journal;
 mod memory;
@@ -67,6 +69,7 @@ mod script;
 mod serve;
 mod turn;
 
+pub use clock::wall_nanos;
 pub use detach::linger;
 pub use options::Options;
 pub use serve::serve;

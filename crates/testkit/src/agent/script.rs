@@ -21,6 +21,7 @@ pub(super) enum Step {
     Stall,
     WaitFor { path: String },
     Flood { count: usize, rate: u64 },
+    Stamp { count: usize, pause_ms: u64 },
     ForkDetached { count: usize },
     Garbage { kind: Garbage, count: usize },
     LongLine { mb: usize },
@@ -82,6 +83,10 @@ fn step(line: &str) -> Option<Step> {
         "flood" => {
             let (count, rate) = two(rest)?;
             Step::Flood { count: number(count)?, rate: number(rate)? }
+        }
+        "stamp" => {
+            let (count, pause_ms) = two(rest)?;
+            Step::Stamp { count: number(count)?, pause_ms: number(pause_ms)? }
         }
         "garbage" => {
             let (kind, count) = rest.split_once(' ').unwrap_or((rest, "1"));

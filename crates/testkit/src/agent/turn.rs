@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    clock::wall_nanos,
     detach::Pipes,
     memory::Conversation,
     misbehave::{chatter, end, flood, garbage, long_line},
@@ -124,6 +125,7 @@ impl Turn {
                 let reaction = reaction.unwrap_or(self.agent.options.on_reject);
                 return self.ask((&id, &kind, &path), reaction).await;
             }
+            Step::Stamp { count, pause_ms } => self.stamp(count, pause_ms).await,
             Step::Usage { input, output } => self.use_tokens(input, output),
             Step::Stall => pending().await,
             Step::Late { count } => self.late = count,
@@ -224,6 +226,25 @@ impl Turn {
             ToolEnd::Never => return,
         };
         self.end_tool(&call.id, status, result);
+    }
+
+    /// Updates of a call are not gathered as text is, so each shows how long a line takes.
+    async fn stamp(&mut self, count: usize, pause_ms: u64) {
+        const ID: &str = "stamp";
+        let (name, kind) = (ID.to_owned(), "other".to_owned());
+        let call = Call { id: ID.to_owned(), name, kind, args: json!({}) };
+        self.tool(&call, &ToolEnd::Never);
+        for _ in 0..count {
+            sleep(Duration::from_millis(pause_ms)).await;
+            self.update(json!({
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": ID,
+                "status": "in_progress",
+                "rawInput": {"nanos": wall_nanos()},
+            }));
+        }
+        sleep(Duration::from_millis(pause_ms)).await;
+        self.end_tool(ID, "completed", &json!({}));
     }
 
     fn end_tool(&mut self, id: &str, status: &str, result: &Value) {

@@ -30,6 +30,26 @@ pub async fn a_document_is_replaced_whole(shelf: Shelf) {
     assert_eq!(find(&shelf, &scope(1), &[log(1)], "sings").await, ["the oyster sings"]);
 }
 
+pub async fn documents_are_known_with_their_passages(shelf: Shelf) {
+    let (first, second) = (document(1, log(1), "the walrus sings\n"), document(2, log(2), "\n"));
+    let ids = [first.id, second.id, document(3, log(1), "").id];
+    let known = async |number| {
+        let known = shelf.index.document_passages(&scope(number), &ids).await;
+        let known = known.expect("the index answers");
+        ids.map(|id| known.get(&id).copied())
+    };
+    let before = known(1).await;
+
+    let counts = [add(&shelf, &scope(1), first).await, add(&shelf, &scope(1), second).await];
+    let after = known(1).await;
+    shelf.index.remove_documents(&scope(1), log(1)).await.expect("they are removed");
+
+    assert_eq!(before, [None, None, None]);
+    assert_eq!(after, [Some(counts[0]), Some(counts[1]), None]);
+    assert_eq!(known(1).await, [None, Some(counts[1]), None]);
+    assert_eq!(known(2).await, [None, None, None]);
+}
+
 pub async fn documents_are_removed_with_their_log(shelf: Shelf) {
     add(&shelf, &scope(1), document(1, log(1), "the walrus sings\n")).await;
     add(&shelf, &scope(1), document(2, log(1), "the oyster sings\n")).await;

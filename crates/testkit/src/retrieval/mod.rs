@@ -210,6 +210,7 @@ macro_rules! passage_index_tests {
             documents {
                 a_document_is_found_in_its_log_only
                 a_document_is_replaced_whole
+                documents_are_known_with_their_passages
                 documents_are_removed_with_their_log
                 a_document_may_be_large
                 documents_are_found_beside_a_repository

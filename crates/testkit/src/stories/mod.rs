@@ -3,6 +3,7 @@
 pub mod atomic;
 pub mod audit;
 pub mod chains;
+pub mod documents;
 pub mod lists;
 pub mod log;
 pub mod payloads;
@@ -100,6 +101,12 @@ macro_rules! contract_tests {
                 of_many_requests_with_one_key_exactly_one_creates
                 a_name_that_is_taken_is_a_conflict
                 a_commit_goes_on_when_its_caller_stops_waiting
+            }
+            documents {
+                a_document_is_read_back_as_it_was
+                documents_are_paged_over_the_logs_that_are_asked_for
+                a_document_of_another_org_is_not_there
+                documents_go_with_their_log
             }
             payloads {
                 an_inline_body_comes_back

@@ -1,7 +1,7 @@
 //! Measures the index, and runs it alone for tests that kill it.
 //!
 //! ```text
-//! retrieval-bench index ROOT INDEX            one run over a work tree
+//! retrieval-bench index ROOT INDEX            one run over a work tree; INDEX is a file, or URL#COLLECTION of a Qdrant
 //! retrieval-bench speed ROOT [CHUNKS]         indexing, updating and searching a work tree
 //! retrieval-bench search INDEX                searching an index that is there
 //! retrieval-bench quality DATA SOURCES        how often the right file is among the first three
@@ -21,7 +21,7 @@ use skein_core::{
     model::{OrgId, RepoId, Scope, Timestamp, UserId},
     ports::{IndexJob, IndexProgress, IndexStatus, IndexWatch, PassageIndex},
 };
-use skein_retrieval::EmbeddedIndex;
+use skein_retrieval::{EmbeddedIndex, QdrantIndex, qdrant::QdrantOptions};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
-        ["index", root, index] => index_once(Path::new(root), Path::new(index)).await,
+        ["index", root, index] => index_once(Path::new(root), index).await,
         ["speed", root] => speed::run(Path::new(root), 100_000).await,
         ["speed", root, chunks] => match chunks.parse() {
             Ok(chunks) => speed::run(Path::new(root), chunks).await,
@@ -51,13 +51,25 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn index_once(root: &Path, index: &Path) -> Outcome<()> {
-    let status = update(&EmbeddedIndex::open(index)?, root).await?;
+async fn index_once(root: &Path, index: &str) -> Outcome<()> {
+    let status = match index.rsplit_once('#') {
+        Some((url, collection)) => {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let options = QdrantOptions {
+                url: url.to_owned(),
+                collection: collection.to_owned(),
+                api_key: None,
+                clock_file: std::env::temp_dir().join(collection),
+            };
+            update(&QdrantIndex::new(options)?, root).await?
+        }
+        None => update(&EmbeddedIndex::open(Path::new(index))?, root).await?,
+    };
     say(&format!("{} files, {} chunks", status.files, status.chunks))
 }
 
 /// Brings the index of the one repository up to date.
-async fn update(index: &EmbeddedIndex, root: &Path) -> Outcome<IndexStatus> {
+async fn update(index: &dyn PassageIndex, root: &Path) -> Outcome<IndexStatus> {
     let root = root.canonicalize()?;
     let job = IndexJob {
         repo: repo(),

@@ -17,6 +17,17 @@ use super::super::{
 
 #[async_trait]
 impl DocumentReads for PostgresStore {
+    async fn find_document(
+        &self,
+        scope: &Scope,
+        id: DocumentId,
+    ) -> Result<Option<Document>, StoreError> {
+        let sql = "SELECT id, log_id, name, media_type, payload_id, size, created_by, created_at
+                   FROM documents WHERE org_id = $1 AND id = $2";
+        let query: Query<'_> = (sql, &[scope.org.as_uuid(), id.as_uuid()]);
+        Ok(self.list(scope, query, document).await?.pop())
+    }
+
     async fn list_documents(
         &self,
         scope: &Scope,

@@ -18,6 +18,24 @@ use super::{
 
 #[async_trait]
 impl DocumentReads for SqliteStore {
+    async fn find_document(
+        &self,
+        scope: &Scope,
+        document: DocumentId,
+    ) -> Result<Option<Document>, StoreError> {
+        let org = scope.org;
+        self.readers
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT id, log_id, name, media_type, payload_id, size, created_by, created_at
+                     FROM documents WHERE org_id = ?1 AND id = ?2",
+                )?;
+                let mut rows = statement.query(params![key(&org), key(&document)])?;
+                rows.next()?.map(read_document).transpose()
+            })
+            .await
+    }
+
     async fn list_documents(
         &self,
         scope: &Scope,

@@ -1,4 +1,9 @@
-//! The walk, the threads that read and take apart, and the channel to the one that writes.
+//! The walk, the threads that read and take apart, and the channel to the one that writes. The same for every engine.
+
+mod batch;
+mod known;
+mod prepare;
+mod telling;
 
 use std::{
     path::PathBuf,
@@ -10,17 +15,22 @@ use std::{
     thread,
 };
 
-use skein_core::model::Sha256Hash;
+use skein_core::{
+    model::{OrgId, Sha256Hash},
+    ports::{IndexJob, IndexProgress},
+};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    fault::Fault,
-    known::{self, Evidence, Kept},
-    prepare::{NewFile, Text, prepare},
-    readers::Readers,
+pub(crate) use self::{
+    batch::{Batch, file_system_time_ns},
+    known::{Evidence, Kept, Known},
+    prepare::{NewFile, NewPassage, Text, prepare},
+    telling::told,
 };
 use crate::{
     chunk::Chunker,
+    fault::Fault,
     language::detect,
     walk::{
         BlobReader, CommitTree, Content, FileReader, Found, Git, Skipped, SkippedCounts, Source,
@@ -41,14 +51,30 @@ const FOUND_AHEAD: usize = 8;
 /// Parcels that wait to be written: some 10 MB at most.
 const READY_AHEAD: usize = 8;
 
+/// What an index knows about the files that a run looks at.
+pub(crate) trait Ledger: Sync {
+    /// Names what it knows about one version of a file.
+    type Id: Copy + Send;
+
+    /// For each file what is visible or was put there by a run before, the visible version first.
+    fn known(&self, files: &[Found]) -> Result<Vec<Vec<Known<Self::Id>>>, Fault>;
+}
+
+/// What a run needs from its caller.
+pub(crate) struct Order {
+    pub org: OrgId,
+    pub job: IndexJob,
+    pub progress: watch::Sender<IndexProgress>,
+    pub stop: CancellationToken,
+}
+
 /// What is to be read.
-pub(super) struct Input {
+pub(crate) struct Input {
     pub root: PathBuf,
     pub git: Git,
     /// The commit's full id; without it, the work tree.
     pub commit: Option<String>,
     pub skipped: Arc<SkippedCounts>,
-    pub corpus: i64,
     pub org: [u8; 16],
     pub repo: [u8; 16],
     /// The file system's time when the run began.
@@ -57,42 +83,42 @@ pub(super) struct Input {
 }
 
 /// What became of a file.
-pub(super) enum Outcome {
-    Kept(Kept),
+pub(crate) enum Outcome<I> {
+    Kept(Kept<I>),
     New(Box<NewFile>),
     LeftOut,
 }
 
 /// How many files there are, once that is known.
 #[derive(Default)]
-pub(super) struct Walked {
+pub(crate) struct Walked {
     count: AtomicU64,
     is_over: AtomicBool,
 }
 
 impl Walked {
-    pub(super) fn total(&self) -> Option<u64> {
+    pub(crate) fn total(&self) -> Option<u64> {
         self.is_over.load(Ordering::Acquire).then(|| self.count.load(Ordering::Relaxed))
     }
 }
 
 /// Gives every file's outcome to `receive`, which runs on the calling thread. Ends early when that fails.
-pub(super) fn run(
+pub(crate) fn run<L: Ledger>(
     input: &Input,
-    readers: &Readers,
+    ledger: &L,
     walked: &Walked,
-    mut receive: impl FnMut(Outcome) -> Result<(), Fault>,
+    mut receive: impl FnMut(Outcome<L::Id>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(8);
     let (found_sender, found) = sync_channel::<Vec<Found>>(FOUND_AHEAD);
-    let (ready, outcomes) = sync_channel::<Result<Vec<Outcome>, Fault>>(READY_AHEAD);
+    let (ready, outcomes) = sync_channel::<Result<Vec<Outcome<L::Id>>, Fault>>(READY_AHEAD);
     let found = Mutex::new(found);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..workers)
             .map(|_| {
                 let ready = ready.clone();
                 let found = &found;
-                scope.spawn(move || Worker::run(input, readers, found, &ready))
+                scope.spawn(move || Worker::run(input, ledger, found, &ready))
             })
             .collect();
         let walk_ready = ready.clone();
@@ -155,39 +181,33 @@ enum Reading {
     Blobs(Box<BlobReader>),
 }
 
-type Ready = SyncSender<Result<Vec<Outcome>, Fault>>;
+type Ready<I> = SyncSender<Result<Vec<Outcome<I>>, Fault>>;
 type Parcels = Mutex<Receiver<Vec<Found>>>;
 
 impl<'a> Worker<'a> {
-    fn run(input: &'a Input, readers: &Readers, found: &Parcels, ready: &Ready) {
-        let outcome = Self::work(input, readers, found, ready);
+    fn run<L: Ledger>(input: &'a Input, ledger: &L, found: &Parcels, ready: &Ready<L::Id>) {
+        let outcome = Self::work(input, ledger, found, ready);
         if let Err(fault) = outcome {
             let fault = if input.stop.is_cancelled() { Fault::Cancelled } else { fault };
             let _ = ready.send(Err(fault));
         }
     }
 
-    fn work(
+    fn work<L: Ledger>(
         input: &'a Input,
-        readers: &Readers,
+        ledger: &L,
         found: &Parcels,
-        ready: &Ready,
+        ready: &Ready<L::Id>,
     ) -> Result<(), Fault> {
         let source = match input.commit {
             Some(_) => Reading::Blobs(Box::new(BlobReader::new(&input.git)?)),
             None => Reading::Files(FileReader::new(&input.root)?),
         };
         let mut worker = Self { input, source, chunker: Chunker::default() };
-        let mut reader = readers.take()?;
         loop {
             let next = found.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(parcel) = next else { return Ok(()) };
-            let known: Vec<Vec<known::Known>> = reader.snapshot(|db| {
-                parcel
-                    .iter()
-                    .map(|file| known::rows(db, input.corpus, file))
-                    .collect::<rusqlite::Result<_>>()
-            })?;
+            let known = ledger.known(&parcel)?;
             if !worker.parcel(parcel, &known, ready)? {
                 return Ok(());
             }
@@ -195,11 +215,11 @@ impl<'a> Worker<'a> {
     }
 
     /// False when nobody wants to know any more.
-    fn parcel(
+    fn parcel<I: Copy>(
         &mut self,
         parcel: Vec<Found>,
-        known: &[Vec<known::Known>],
-        ready: &Ready,
+        known: &[Vec<Known<I>>],
+        ready: &Ready<I>,
     ) -> Result<bool, Fault> {
         let (mut outcomes, mut bytes) = (Vec::with_capacity(parcel.len()), 0);
         for (file, known) in parcel.into_iter().zip(known) {
@@ -222,7 +242,7 @@ impl<'a> Worker<'a> {
         Ok(ready.send(Ok(outcomes)).is_ok())
     }
 
-    fn file(&mut self, found: Found, known: &[known::Known]) -> Result<Outcome, Fault> {
+    fn file<I: Copy>(&mut self, found: Found, known: &[Known<I>]) -> Result<Outcome<I>, Fault> {
         if let Some(kept) = known::shown(known, &found.source) {
             return Ok(Outcome::Kept(kept));
         }

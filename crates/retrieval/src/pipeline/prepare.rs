@@ -2,7 +2,7 @@
 
 use skein_core::model::Sha256Hash;
 
-use super::known::Evidence;
+use super::Evidence;
 use crate::{
     chunk::{Chunker, Passage},
     language::Language,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A file as it will be written.
-pub(super) struct NewFile {
+pub(crate) struct NewFile {
     pub path: String,
     pub language: Option<&'static str>,
     pub sha256: Sha256Hash,
@@ -20,7 +20,7 @@ pub(super) struct NewFile {
     pub passages: Vec<NewPassage>,
 }
 
-pub(super) struct NewPassage {
+pub(crate) struct NewPassage {
     pub id: [u8; 16],
     pub symbol: Option<String>,
     pub symbol_tokens: String,
@@ -30,7 +30,7 @@ pub(super) struct NewPassage {
 
 impl NewFile {
     /// About what it takes in memory.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let of =
             |passage: &NewPassage| passage.passage.text.len() + passage.text_tokens.len() + 256;
         self.passages.iter().map(of).sum::<usize>() + 512
@@ -38,7 +38,7 @@ impl NewFile {
 }
 
 /// A text with what is known about it.
-pub(super) struct Text<'a> {
+pub(crate) struct Text<'a> {
     pub path: &'a str,
     pub text: &'a str,
     pub language: Option<Language>,
@@ -47,7 +47,7 @@ pub(super) struct Text<'a> {
     pub owner: [&'a [u8]; 2],
 }
 
-pub(super) fn prepare(chunker: &mut Chunker, text: &Text<'_>, evidence: Evidence) -> NewFile {
+pub(crate) fn prepare(chunker: &mut Chunker, text: &Text<'_>, evidence: Evidence) -> NewFile {
     let mut ids = PassageIds::new(text.owner, text.path);
     let passages = chunker.split(text.text, text.language).into_iter().map(|passage| {
         let symbol = (!passage.symbols.is_empty()).then(|| passage.symbols.join(", "));

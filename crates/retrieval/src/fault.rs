@@ -2,12 +2,17 @@
 
 use skein_core::ports::{IndexError, RetrieveError};
 
-use crate::walk::{GitError, WalkError};
+use crate::{
+    qdrant::QdrantError,
+    walk::{GitError, WalkError},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Qdrant(#[from] QdrantError),
     #[error(transparent)]
     Walk(#[from] WalkError),
     #[error(transparent)]
@@ -44,4 +49,16 @@ impl From<Fault> for RetrieveError {
     fn from(fault: Fault) -> Self {
         Self::Unavailable(Box::new(fault))
     }
+}
+
+/// An error with what is behind it.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
