@@ -44,6 +44,8 @@ pub struct Turn {
     /// The first 1,024 characters.
     pub agent_answer_summary: Option<String>,
     pub full_agent_answer_url: Option<String>,
+    /// The files that the agent of an `edit` turn wants written.
+    pub file_bundle_url: Option<String>,
     #[serde(rename = "openAIRequestPayloadUrl")]
     pub request_payload_url: Option<String>,
     #[serde(rename = "openAIResponsePayloadUrl")]
@@ -213,6 +215,7 @@ struct Outcome {
     received_at: Option<Time>,
     answer_summary: Option<String>,
     answer_url: Option<String>,
+    bundle_url: Option<String>,
     errors: Vec<String>,
     error_code: Option<&'static str>,
 }
@@ -226,6 +229,7 @@ impl From<TurnState> for Outcome {
                 received_at: Some(answer.at.into()),
                 answer_summary: Some(answer.summary),
                 answer_url: Some(payload_url(answer.text)),
+                bundle_url: answer.bundle.map(payload_url),
                 ..Self::default()
             },
             TurnState::Failed(failure) => Self {
@@ -266,6 +270,7 @@ impl From<TurnRecord> for Turn {
             full_instruction_url: payload_url(request.instruction),
             agent_answer_summary: outcome.answer_summary,
             full_agent_answer_url: outcome.answer_url,
+            file_bundle_url: outcome.bundle_url,
             request_payload_url: request.request_payload.map(payload_url),
             response_payload_url: outcome.response.payload.map(payload_url),
             chunk_refs: turn

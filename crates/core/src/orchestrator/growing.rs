@@ -67,6 +67,18 @@ impl Growing {
         full
     }
 
+    /// Hands out what is here although it does not fill a part, so that it can be stored.
+    pub(super) fn flush(&mut self) -> Option<Part> {
+        (!self.tail.is_empty()).then(|| self.number())
+    }
+
+    /// Takes in a part that was stored before.
+    pub(super) fn recall(&mut self, part: &[u8]) {
+        self.hasher.update(part);
+        self.size_bytes += part.len() as u64;
+        self.parts += 1;
+    }
+
     /// The payload as it is now, with the part that is still to be stored. More may follow under another id.
     pub(super) fn finish(
         &mut self,
@@ -74,7 +86,7 @@ impl Growing {
         media_type: &'static str,
     ) -> (NewPayload, Option<Part>) {
         let is_whole = self.parts == 0;
-        let rest = (!is_whole && !self.tail.is_empty()).then(|| self.number());
+        let rest = if is_whole { None } else { self.flush() };
         let body = match is_whole {
             true => PayloadBody::Inline(Bytes::copy_from_slice(&self.tail)),
             false => PayloadBody::Parts { count: self.parts },

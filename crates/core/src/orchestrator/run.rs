@@ -103,6 +103,10 @@ impl AgentEnd {
     fn failed(code: FailureCode, message: &str) -> Self {
         Self::Failed(RuntimeFailure { code, message: message.to_owned() })
     }
+
+    fn is_of_stop(&self, job: &Job) -> bool {
+        matches!(self, Self::Failed(_)) && job.control.stop.is_cancelled()
+    }
 }
 
 impl Orchestrator {
@@ -269,7 +273,7 @@ impl Orchestrator {
                 () = job.control.stop.cancelled() => {
                     drop(tokio::time::timeout(LAST_WRITE, writer.settle()).await);
                     transcript.take_back(writer.give_up());
-                    return self.stop(job, transcript).await;
+                    return self.stop(job, transcript, updates).await;
                 }
                 written = writer.written(), if writer.is_writing() => {
                     if ended_elsewhere(&written) {
@@ -277,7 +281,9 @@ impl Orchestrator {
                     }
                 }
                 update = updates.next(), if room => {
-                    if let Some(end) = take_in(update, &mut updates, transcript) {
+                    let end = take_in(update, &mut updates, transcript);
+                    // A runtime may hear of a stop before this loop does; its response is called off all the same.
+                    if let Some(end) = end.filter(|end| !end.is_of_stop(job)) {
                         writer.settle().await;
                         return end;
                     }
@@ -289,11 +295,26 @@ impl Orchestrator {
         }
     }
 
-    /// The turn is ended from outside. A response that would go on without us is called off.
-    async fn stop(&self, job: &Job, transcript: &Transcript) -> AgentEnd {
-        let runtime = job.runtime().filter(|runtime| runtime.outlives_connections());
-        if let (Some(runtime), Some(id)) = (runtime, transcript.response_id()) {
-            drop(tokio::time::timeout(LAST_CALL, runtime.abandon(id.clone())).await);
+    /// The turn is ended from outside. A response that would go on without us is called off, once its id is known.
+    async fn stop(
+        &self,
+        job: &Job,
+        transcript: &mut Transcript,
+        mut updates: BoxStream<'static, AgentUpdate>,
+    ) -> AgentEnd {
+        if let Some(runtime) = job.runtime().filter(|runtime| runtime.outlives_connections()) {
+            let until_known = async {
+                while transcript.response_id().is_none() {
+                    match updates.next().await {
+                        Some(AgentUpdate::Finished(_)) | None => break,
+                        Some(update) => transcript.add(update),
+                    }
+                }
+            };
+            drop(tokio::time::timeout(LAST_CALL, until_known).await);
+            if let Some(id) = transcript.response_id() {
+                drop(tokio::time::timeout(LAST_CALL, runtime.abandon(id.clone())).await);
+            }
         }
         let cause = job.control.cause.get().cloned();
         AgentEnd::Failed(cause.unwrap_or_else(|| outcome::reason_for(FailureCode::Interrupted)))

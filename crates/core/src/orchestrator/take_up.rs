@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tracing::{error, info};
 
-use super::{Orchestrator, planning::Planned, run::Job, texts, transcript::Before};
+use super::{
+    Orchestrator, planning::Planned, raw::RawResponse, run::Job, texts, transcript::Before,
+};
 use crate::{
     Error, history,
     model::{MessageContent, PayloadId, Role, Scope, Turn},
@@ -56,6 +58,7 @@ impl Orchestrator {
                 .await?
                 .map(|open| (open.id, open.text)),
             response: pending.response,
+            raw: Some(RawResponse::recalled(&self.platform, &scope, turn.id).await?),
         };
         let prompt = self.sent_prompt(&scope, &turn).await?;
         let Some(control) = self.running.enter(turn.id) else { return Ok(()) };

@@ -107,6 +107,7 @@ pub(super) struct Before {
     pub(super) said: Vec<(String, Option<PayloadId>)>,
     pub(super) open: Option<(MessageId, String)>,
     pub(super) response: Option<(String, Option<u64>)>,
+    pub(super) raw: Option<RawResponse>,
 }
 
 /// The message that the agent is writing.
@@ -136,10 +137,14 @@ impl Transcript {
     ) -> Self {
         let coalescing = runtime.map_or(Coalescing::Gather, AgentRuntime::coalescing);
         let is_noted = runtime.is_some_and(AgentRuntime::outlives_connections);
+        let raw = before.raw.unwrap_or_else(|| match is_noted {
+            true => RawResponse::of_turn(turn.id),
+            false => RawResponse::new(PayloadId::from_uuid(platform.new_id())),
+        });
         let (id, position) = before.response.unzip();
         let is_id_written = id.is_some();
         let mut transcript = Self {
-            raw: RawResponse::new(PayloadId::from_uuid(platform.new_id())),
+            raw,
             platform,
             turn,
             coalescing,
@@ -266,6 +271,7 @@ impl Transcript {
         {
             self.response.is_id_written = true;
             self.ready.response = Some((id.clone(), self.response.position));
+            self.ready.parts.extend(self.raw.flush());
         }
         std::mem::take(&mut self.ready)
     }

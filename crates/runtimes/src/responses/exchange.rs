@@ -29,6 +29,9 @@ pub(super) const REDIRECTED: &str =
 /// How long the stream may go on after its last event. Reading it to the end lets the connection be used again.
 const AFTERMATH: Duration = Duration::from_millis(250);
 
+/// How long a cancelled turn waits for the id of its response.
+const UNTIL_ID: Duration = Duration::from_secs(1);
+
 /// Pauses before a response is taken up. As many times in a row may it fail.
 const TAKE_UP_PAUSES: [Duration; 6] = [
     Duration::ZERO,
@@ -135,10 +138,10 @@ impl Exchange {
             if matches!(self.step, Step::Done) {
                 return None;
             }
-            let cancel = self.cancel.clone();
+            let (cancel, patience) = (self.cancel.clone(), self.patience());
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => {
+                () = called_off(&cancel, patience) => {
                     self.stop(FailureCode::Cancelled, "the turn was cancelled".to_owned());
                 }
                 () = self.advance() => {}
@@ -148,6 +151,12 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// How long to go on after the turn was cancelled: a response that outlives us can be called off only by its id.
+    fn patience(&self) -> Option<Duration> {
+        let is_unknown = self.provider.manner.background && self.reply.response_id().is_none();
+        is_unknown.then_some(UNTIL_ID)
     }
 
     /// Does one step. It sets the next one, or ends the exchange.
@@ -415,6 +424,13 @@ impl Exchange {
         };
         self.ready.push_back(AgentUpdate::Finished(outcome));
         self.step = Step::Done;
+    }
+}
+
+async fn called_off(cancel: &CancellationToken, patience: Option<Duration>) {
+    cancel.cancelled().await;
+    if let Some(patience) = patience {
+        sleep(patience).await;
     }
 }
 

@@ -11,7 +11,7 @@ use skein_runtimes::responses::{ProviderSettings, SecretString, Timeouts};
 use skein_testkit::responses::{Answer, Refusal, ResponsesServer, Script, Settings, Wire};
 
 use crate::support::{
-    Bare, Seen, edit, impatient, prompt, request, run, runtime, settings, settings_at,
+    Bare, Log, Seen, edit, impatient, prompt, request, run, runtime, settings, settings_at,
 };
 
 #[tokio::test]
@@ -85,9 +85,11 @@ async fn a_provider_that_comes_up_late_is_reached() {
     let runtime = runtime(settings_at("http://127.0.0.77:18999/v1"));
     let request = request(&runtime, prompt("hi"));
     let mut updates = runtime.run(request);
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
 
     let start = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        log.said("calling again").await;
         ResponsesServer::start_with(Settings { key: None, listen, ..Settings::default() }).await
     };
     let (seen, server) = join!(updates.by_ref().collect(), start);

@@ -1,6 +1,11 @@
 //! What the tests share: a prompt, a runtime that talks to a server, and a server that says given bytes.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -16,9 +21,15 @@ use skein_testkit::responses::ResponsesServer;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Notify,
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::Field,
+    span::{Attributes, Id, Record},
+};
 use uuid::Uuid;
 
 pub(crate) fn prompt(instruction: &str) -> Prompt {
@@ -248,4 +259,47 @@ fn is_whole(request: &[u8]) -> bool {
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let length: usize = length.map_or(0, |length| length.parse().unwrap());
     request.len() >= head.len() + 4 + length
+}
+
+/// Hears what this thread logs.
+#[derive(Clone, Default)]
+pub(crate) struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    more: Arc<Notify>,
+}
+
+impl Log {
+    /// Waits until something that contains this was logged.
+    pub(crate) async fn said(&self, wanted: &str) {
+        while !self.lines.lock().unwrap().iter().any(|line| line.contains(wanted)) {
+            self.more.notified().await;
+        }
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            line.push_str(&format!("{field}={value:?} "));
+        });
+        self.lines.lock().unwrap().push(line);
+        self.more.notify_one();
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }

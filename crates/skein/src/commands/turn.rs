@@ -2,6 +2,7 @@
 
 pub(super) mod rerun;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use skein_core::{model::TurnId, ports::Clock};
 
@@ -19,7 +20,7 @@ use crate::{
     failure::{Exit, Failure},
     output,
     system::System,
-    transport::{Answer, Call, Client, Target},
+    transport::{Call, Client, Target},
 };
 
 /// An id by its beginning is looked for among this many of the newest turns.
@@ -93,21 +94,28 @@ async fn wait_with(context: &Context, client: &mut Client, name: &TurnName) -> R
         return outcome(&answer.value);
     }
     let ended = client.call(Call::get(turn.target(&[]))).await?;
-    if let Some(payload) = ended.value["fullAgentAnswerUrl"].as_str() {
-        let id = payload.rsplit('/').next().unwrap_or_default();
-        let said = client.bytes(Call::get(Target::new(&["api", "payloads", id]))).await?;
+    if let Some(said) = payload(client, &ended.value["fullAgentAnswerUrl"]).await? {
         output::prose(&String::from_utf8_lossy(&said))?;
         output::line("")?;
     }
-    report(client, &turn).await.map(drop)
+    report(client, &ended.value).await
 }
 
-/// Warnings and failure of a turn that has ended.
-async fn report(client: &Client, turn: &TurnAddress) -> Result<Answer, Failure> {
-    let ended = client.call(Call::get(turn.target(&[]))).await?;
-    ask::print_warnings(&ended.value);
-    outcome(&ended.value)?;
-    Ok(ended)
+/// What is said after the answer of a turn that has ended: proposed files, sources, warnings and failure.
+async fn report(client: &Client, turn: &Value) -> Result<(), Failure> {
+    if let Some(bundle) = payload(client, &turn["fileBundleUrl"]).await? {
+        let bundle = serde_json::from_slice(&bundle).unwrap_or_default();
+        ask::print_differences(&bundle)?;
+        output::note("nothing was written; git apply takes the differences");
+    }
+    ask::print_sources(&turn["chunkRefs"]);
+    ask::print_warnings(turn);
+    outcome(turn)
+}
+
+async fn payload(client: &Client, url: &Value) -> Result<Option<Bytes>, Failure> {
+    let Some(id) = url.as_str().and_then(|url| url.rsplit('/').next()) else { return Ok(None) };
+    Ok(Some(client.bytes(Call::get(Target::new(&["api", "payloads", id]))).await?))
 }
 
 fn outcome(turn: &Value) -> Result<(), Failure> {

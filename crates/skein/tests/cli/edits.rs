@@ -51,6 +51,27 @@ async fn proposed_files_are_shown_and_written_only_when_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_turn_or_runs_it_again_sees_what_it_proposes() {
+    let desk = Desk::new().await;
+    let _server = desk.serve().await;
+    desk.tree.write("a.rs", "one\ntwo\n");
+    let files = json!([{"path": "a.rs", "action": "update", "content": "one\n2\n"}]);
+    desk.provider.script(proposal(files.clone()));
+    desk.provider.script(proposal(files));
+
+    desk.ask(&["--mode", "edit", "--detach", "-f", "a.rs", "change it"]);
+    let waited = desk.run(&["turn", "wait"]);
+    let again = desk.run(&["turn", "rerun", "-f", "a.rs"]);
+
+    let shown = "Done.\n--- a/a.rs\n+++ b/a.rs\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n";
+    for ran in [waited, again] {
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), shown), "{}", ran.stderr);
+        assert!(ran.stderr.contains("nothing was written; git apply"), "{}", ran.stderr);
+    }
+    assert_eq!(desk.tree.read("a.rs"), "one\ntwo\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_when_one_file_is_not_as_the_agent_saw_it() {
     let desk = Desk::new().await;
     desk.tree.write("a.rs", "old\n");

@@ -138,6 +138,16 @@ async fn a_delta_longer_than_what_may_wait_does_not_come_again_after_a_crash() {
     assert_eq!(finished["status"]["key"], "completed", "{finished}");
     let taken_up: Vec<_> = provider.requests().into_iter().map(|request| request.query).collect();
     assert_eq!(deltas(&api.log(&session).await, "message.delta").len(), bytes, "{taken_up:?}");
+    // What was received before the crash is part of the raw response, and what came after it follows.
+    let raw = finished["openAIResponsePayloadUrl"].as_str().unwrap();
+    let raw = api.get(raw).await.expect(200).body;
+    let numbers: Vec<u64> = String::from_utf8_lossy(&raw)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok())
+        .filter_map(|event| event["sequence_number"].as_u64())
+        .collect();
+    let count = numbers.len() as u64;
+    assert!(count > 7 && numbers == (0..count).collect::<Vec<_>>(), "{numbers:?}");
 }
 
 /// Whether responses outlive their connections.

@@ -71,6 +71,7 @@ pub(crate) fn completed_turn(instruction: &str) -> Value {
         "fullInstructionUrl": "/api/payloads/ID",
         "agentAnswerSummary": instruction,
         "fullAgentAnswerUrl": "/api/payloads/ID",
+        "fileBundleUrl": null,
         "openAIRequestPayloadUrl": null,
         "openAIResponsePayloadUrl": null,
         "chunkRefs": [],

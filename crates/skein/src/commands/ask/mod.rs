@@ -24,7 +24,7 @@ use crate::{
     transport::{Answer, Call, Client, Target},
 };
 use report::failed;
-pub(super) use report::print_warnings;
+pub(super) use report::{print_differences, print_sources, print_warnings};
 
 pub(super) async fn run(context: &Context, ask: Ask) -> Result<(), Failure> {
     if ask.apply && ask.mode == Some(Mode::Ask) {
@@ -77,7 +77,11 @@ fn finish(
 ) -> Result<(), Failure> {
     let bundle = &answer.value["fileBundle"];
     context.print(answer, || match bundle.is_object() && !ask.apply {
-        true => report::print_differences(bundle),
+        true => {
+            report::print_differences(bundle)?;
+            output::note("nothing was written; --apply writes the files");
+            Ok(())
+        }
         false => Ok(()),
     })?;
     if context.format == Format::Text {

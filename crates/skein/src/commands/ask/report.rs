@@ -13,7 +13,7 @@ use crate::{
 const SHOWN_SOURCES: usize = 20;
 
 /// The differences that were not written, on stdout, as `git apply` takes them.
-pub(super) fn print_differences(bundle: &Value) -> Result<(), Failure> {
+pub(in crate::commands) fn print_differences(bundle: &Value) -> Result<(), Failure> {
     for file in bundle["files"].as_array().into_iter().flatten() {
         match file["diff"].as_str() {
             Some(diff) => output::prose(diff)?,
@@ -24,13 +24,18 @@ pub(super) fn print_differences(bundle: &Value) -> Result<(), Failure> {
             )),
         }
     }
-    output::note("nothing was written; --apply writes the files");
     Ok(())
 }
 
-/// Sources and warnings.
+/// Sources and warnings of an answer.
 pub(super) fn print_notes(answer: &Value) {
-    let sources = answer["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
+    print_sources(&answer["sources"]);
+    print_warnings(answer);
+}
+
+/// Passages that the agent had at hand.
+pub(in crate::commands) fn print_sources(sources: &Value) {
+    let sources = sources.as_array().map(Vec::as_slice).unwrap_or_default();
     for source in sources.iter().take(SHOWN_SOURCES) {
         let path = output::printable(text(source, "path"));
         output::aside(&format!("  {path}:{}-{}", source["startLine"], source["endLine"]));
@@ -38,7 +43,6 @@ pub(super) fn print_notes(answer: &Value) {
     if sources.len() > SHOWN_SOURCES {
         output::aside(&format!("  and {} more", sources.len() - SHOWN_SOURCES));
     }
-    print_warnings(answer);
 }
 
 pub(in crate::commands) fn print_warnings(value: &Value) {

@@ -54,7 +54,8 @@ async fn to_end(
     follower.is_about(new.clone());
     follower.follow_from(events).await?;
     follower.printer.end_line()?;
-    super::report(follower.client(), &new).await.map(drop)
+    let ended = follower.client().call(Call::get(new.target(&[]))).await?;
+    super::report(follower.client(), &ended.value).await
 }
 
 fn new_turn(old: &TurnAddress, answer: &Answer) -> TurnAddress {
