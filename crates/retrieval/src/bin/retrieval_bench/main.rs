@@ -65,7 +65,8 @@ async fn index_once(root: &Path, index: &str) -> Outcome<()> {
         }
         None => update(&EmbeddedIndex::open(Path::new(index))?, root).await?,
     };
-    say(&format!("{} files, {} chunks", status.files, status.chunks))
+    say(&format!("{} files, {} chunks", status.files, status.chunks))?;
+    speed::memory()
 }
 
 /// Brings the index of the one repository up to date.

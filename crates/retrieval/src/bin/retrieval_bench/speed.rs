@@ -242,7 +242,7 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// What the process has held at most.
-fn memory() -> Outcome<()> {
+pub(crate) fn memory() -> Outcome<()> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown");
     say(&format!("peak memory: {}", peak.trim()))
