@@ -23,7 +23,7 @@ use crate::{
     },
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
     platform::Platform,
-    policy::chain,
+    policy::{chain, text::without_nul},
     ports::{
         AuditEntry, ChainKeeping, ChangeSet, Committed, ContextNeed, Expectation, NewEvent, Prompt,
         RuntimeFailure, StoreError, Write,
@@ -60,7 +60,7 @@ pub(super) fn decide(
         usage: transcript.usage,
     };
     let mut turn = turn;
-    turn.warnings.append(&mut transcript.warnings);
+    turn.warnings.extend(transcript.warnings.drain(..).map(without_nul));
     let (turn, answer) = match ended {
         Ok(()) => {
             let whole = transcript.answer();
@@ -305,7 +305,7 @@ pub(crate) fn reason_for(code: FailureCode) -> RuntimeFailure {
 }
 
 fn to_failure(failure: RuntimeFailure, response: Response, at: Timestamp) -> Failure {
-    Failure { at, code: failure.code, errors: vec![failure.message], response }
+    Failure { at, code: failure.code, errors: vec![without_nul(failure.message)], response }
 }
 
 fn error_message(platform: &Platform, turn: &Turn, failure: &Failure) -> NewEvent {

@@ -16,6 +16,7 @@ use crate::{
     },
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES, TEXT},
     platform::Platform,
+    policy::text::without_nul,
     ports::{AgentRuntime, AgentUpdate, Coalescing, NewEvent, NewPayload, ToolUpdate, Write},
 };
 
@@ -192,17 +193,17 @@ impl Transcript {
             self.response.is_behind = !is_position && self.response.position.is_some();
         }
         match update {
-            AgentUpdate::Text(text) => self.add_text(&text),
-            AgentUpdate::Thought(text) => self.add_thought(text),
+            AgentUpdate::Text(text) => self.add_text(&without_nul(text)),
+            AgentUpdate::Thought(text) => self.add_thought(without_nul(text)),
             AgentUpdate::Plan(steps) => {
                 self.hand_out_text();
                 let message_id = self.new_message();
                 self.push(EventBody::PlanUpdated(PlanUpdated { message_id, steps }));
             }
             AgentUpdate::Tool(update) => self.add_tool(update),
-            AgentUpdate::Usage(usage) => self.usage = Some(usage),
+            AgentUpdate::Usage(usage) => self.usage = Some(usage.bounded()),
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
-            AgentUpdate::Response(id) => self.response.id = Some(id),
+            AgentUpdate::Response(id) => self.response.id = Some(without_nul(id)),
             AgentUpdate::Position(position) => self.response.position = Some(position),
             AgentUpdate::Raw(bytes) => self.ready.parts.extend(self.raw.add(&bytes)),
             AgentUpdate::Proposal(arguments) => self.proposals.push(arguments),
