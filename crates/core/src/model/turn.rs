@@ -149,6 +149,19 @@ pub struct Usage {
     pub output_tokens: u64,
 }
 
+impl Usage {
+    /// More than any model reads or writes at once; sums of it fit into what a store counts with.
+    const MAX_TOKENS: u64 = 1 << 40;
+
+    /// Numbers from outside, within bounds.
+    pub fn bounded(self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.min(Self::MAX_TOKENS),
+            output_tokens: self.output_tokens.min(Self::MAX_TOKENS),
+        }
+    }
+}
+
 named_enum! {
     /// Why a turn failed, for programs.
     FailureCode, "failure code" {

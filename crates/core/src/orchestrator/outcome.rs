@@ -24,7 +24,7 @@ use crate::{
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES},
     permissions,
     platform::Platform,
-    policy::chain,
+    policy::{chain, text::without_nul},
     ports::{
         AuditEntry, ChainKeeping, ChangeSet, Committed, ContextNeed, Expectation, NewEvent, Prompt,
         RuntimeFailure, StoreError, Write,
@@ -63,7 +63,7 @@ pub(super) fn decide(
         usage: transcript.usage,
     };
     let mut turn = turn;
-    turn.warnings.append(&mut transcript.warnings);
+    turn.warnings.extend(transcript.warnings.drain(..).map(without_nul));
     let (turn, answer) = match ended {
         Ok(()) => {
             let whole = transcript.answer();
@@ -314,7 +314,7 @@ pub(crate) fn reason_for(code: FailureCode) -> RuntimeFailure {
 }
 
 fn to_failure(failure: RuntimeFailure, response: Response, at: Timestamp) -> Failure {
-    Failure { at, code: failure.code, errors: vec![failure.message], response }
+    Failure { at, code: failure.code, errors: vec![without_nul(failure.message)], response }
 }
 
 fn error_message(platform: &Platform, turn: &Turn, failure: &Failure) -> NewEvent {

@@ -17,6 +17,7 @@ use crate::{
     },
     payloads::{self, Draft, MAX_EVENT_TEXT_BYTES, TEXT},
     platform::Platform,
+    policy::text::without_nul,
     ports::{
         AgentRuntime, AgentUpdate, Coalescing, NewEvent, NewPayload, PermissionAsk, ToolUpdate,
         Write,
@@ -203,8 +204,8 @@ impl Transcript {
             self.response.is_behind = !is_position && self.response.position.is_some();
         }
         match update {
-            AgentUpdate::Text(text) => self.add_text(&text),
-            AgentUpdate::Thought(text) => self.add_thought(text),
+            AgentUpdate::Text(text) => self.add_text(&without_nul(text)),
+            AgentUpdate::Thought(text) => self.add_thought(without_nul(text)),
             AgentUpdate::Plan(steps) => {
                 self.hand_out_text();
                 let message_id = self.new_message();
@@ -212,9 +213,9 @@ impl Transcript {
             }
             AgentUpdate::Tool(update) => self.add_tool(*update),
             AgentUpdate::Permission(ask) => self.add_permission(*ask),
-            AgentUpdate::Usage(usage) => self.usage = Some(usage),
+            AgentUpdate::Usage(usage) => self.usage = Some(usage.bounded()),
             AgentUpdate::Warning(warning) => self.warnings.push(warning),
-            AgentUpdate::Response(id) => self.response.id = Some(id),
+            AgentUpdate::Response(id) => self.response.id = Some(without_nul(id)),
             AgentUpdate::Position(position) => self.response.position = Some(position),
             AgentUpdate::Raw(bytes) => self.ready.parts.extend(self.raw.add(&bytes)),
             AgentUpdate::Proposal(arguments) => self.proposals.push(arguments),

@@ -11,6 +11,9 @@ use crate::{
 /// Larger files are skipped; one of exactly this size is sent.
 pub const MAX_FILE_BYTES: u64 = 102_400;
 
+/// As long as Linux lets a path be.
+const MAX_PATH_BYTES: usize = 4096;
+
 /// A file as a client names it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ActiveFile {
@@ -33,7 +36,7 @@ pub fn check(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<GivenFile>,
     let mut seen = HashSet::with_capacity(files.len());
     for file in &files {
         check_path(&file.path)?;
-        if !seen.insert(file.path.as_str()) {
+        if !seen.insert(steps(&file.path).collect::<Vec<_>>()) {
             let reason = format!("{:?} is listed twice", file.path);
             return Err(Error::Invalid { field: "activeFiles", reason });
         }
@@ -44,9 +47,13 @@ pub fn check(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<GivenFile>,
 
 /// A path stays inside the workspace by its own words: relative, and never upwards.
 pub fn check_path(path: &str) -> Result<(), Error> {
-    if path.is_empty() || path.contains('\0') {
-        let reason = "a path must not be empty or contain NUL characters".to_owned();
+    if steps(path).next().is_none() || path.contains('\0') {
+        let reason = "a path must name a file and not contain NUL characters".to_owned();
         return Err(Error::Invalid { field: "activeFiles.path", reason });
+    }
+    if path.len() > MAX_PATH_BYTES {
+        let (size, limit) = (path.len() as u64, MAX_PATH_BYTES as u64);
+        return Err(Error::TooLarge { what: "activeFiles.path", size, limit });
     }
     let drive = path.as_bytes().get(1) == Some(&b':');
     let escapes = path.split(['/', '\\']).any(|part| part == "..");
@@ -54,6 +61,11 @@ pub fn check_path(path: &str) -> Result<(), Error> {
         return Err(Error::PathOutsideWorkspace { path: path.chars().take(256).collect() });
     }
     Ok(())
+}
+
+/// What a path says, however it is written: `a//b` and `./a/b` are `a/b`.
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|step| !step.is_empty() && *step != ".")
 }
 
 fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
@@ -70,6 +82,10 @@ fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
         }
         None => {
             let size = file.size_bytes.unwrap_or(0);
+            if i64::try_from(size).is_err() {
+                let reason = "is larger than any file".to_owned();
+                return Err(Error::Invalid { field: "activeFiles.sizeBytes", reason });
+            }
             let Some(given) = given.filter(|_| size > MAX_FILE_BYTES) else {
                 let reason = format!(
                     "{:?} has no content; only files over {MAX_FILE_BYTES} bytes may name just hash and size",
@@ -157,10 +173,18 @@ mod tests {
         let wrong = ActiveFile { content_hash: Some("0".repeat(64)), ..file("a", "x") };
         let missing = ActiveFile { path: "a".to_owned(), ..Default::default() };
 
-        assert!(matches!(
-            check(vec![file("a", ""), file("a", "")], 10),
-            Err(Error::Invalid { .. })
-        ));
+        for (one, other) in [("a", "a"), ("a", "./a"), ("a/b", "a//b"), ("a/./b", "a/b")] {
+            let twice = check(vec![file(one, ""), file(other, "")], 10);
+            assert!(matches!(twice, Err(Error::Invalid { .. })), "{one} {other}");
+        }
+        for nothing in ["", ".", "./", "./."] {
+            let unnamed = check(vec![file(nothing, "")], 10);
+            assert!(matches!(unnamed, Err(Error::Invalid { .. })), "{nothing:?}");
+        }
+        let endless = check(vec![file(&"a/".repeat(2_049), "")], 10);
+        assert!(matches!(endless, Err(Error::TooLarge { .. })));
+        let immense = ActiveFile { size_bytes: Some(u64::MAX), ..missing.clone() };
+        assert!(matches!(check(vec![immense], 10), Err(Error::Invalid { .. })));
         assert!(matches!(check(vec![wrong], 10), Err(Error::HashMismatch { .. })));
         assert!(matches!(check(vec![missing], 10), Err(Error::Invalid { .. })));
         assert!(matches!(

@@ -19,6 +19,25 @@ pub fn check_text(field: &'static str, text: &str, max_bytes: usize) -> Result<(
     Ok(())
 }
 
+/// What an agent says comes as it is, so NUL gives way to the character for what cannot be shown.
+pub fn without_nul(text: String) -> String {
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{FFFD}"),
+        false => text,
+    }
+}
+
+/// Paths that a retrieval is confined to: few, and each of them short.
+pub fn check_scope(paths: &[String], max_bytes: usize) -> Result<(), Error> {
+    const MAX_PATHS: usize = 200;
+
+    if paths.len() > MAX_PATHS {
+        let (size, limit) = (paths.len() as u64, MAX_PATHS as u64);
+        return Err(Error::TooLarge { what: "scope.paths", size, limit });
+    }
+    paths.iter().try_for_each(|path| check_text("scope.paths", path, max_bytes))
+}
+
 /// As [`check_text`], where a text was given.
 pub fn check_optional(
     field: &'static str,

@@ -13,7 +13,7 @@ use crate::{
         SessionStateName, Ticket, TicketId, TicketKind, TicketStatus, Timestamp,
     },
     platform::Platform,
-    policy::text::{check_metadata, check_optional},
+    policy::text::{check_metadata, check_optional, check_scope},
     ports::{AuditEntry, ChangeSet, Expectation, NewEvent, SessionRecord, Write},
     registry::check_registered,
 };
@@ -109,9 +109,7 @@ async fn check_binding(
     let max = platform.limits.field_bytes;
     check_optional("workspaceId", new.workspace_id.as_deref(), max)?;
     check_optional("repo", new.repo.as_deref(), max)?;
-    for path in &new.scope_paths {
-        check_optional("scope.paths", Some(path), max)?;
-    }
+    check_scope(&new.scope_paths, max)?;
     if let Some(id) = new.repo_id {
         let repo = platform.store.find_repo(scope, id).await?;
         let unknown = || Error::UnknownReference { field: "repoId", value: id.to_string() };

@@ -51,6 +51,7 @@ impl Sessions {
                 let ended = Ended { record: &record, ending, notice };
                 let (changes, failed) = self.ending(&ended, queued, &failure)?;
                 let committed = self.platform.commit(scope, changes).await?;
+                self.hosting.vacate(session);
                 for turn in failed {
                     self.orchestrator.tell_waiting(turn, &committed);
                 }

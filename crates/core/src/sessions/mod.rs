@@ -254,7 +254,9 @@ impl Sessions {
                 // Read again: the checkpoint covers what the interrupted turn left behind.
                 let record = self.get(scope, session).await?;
                 let changes = suspension(&self.platform, &record, reason)?;
-                self.platform.commit(scope, changes).await.map(drop)
+                self.platform.commit(scope, changes).await?;
+                self.hosting.vacate(session);
+                Ok(())
             })
         };
         let suspended = self.while_queue_waits(scope, session, decide).await?;

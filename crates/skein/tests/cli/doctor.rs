@@ -84,7 +84,7 @@ async fn an_open_token_file_is_broken_and_exits_with_1() {
 fn settings_for_later_versions_are_named_and_wrong_ones_are_broken() {
     let later =
         TestHome::with_config("[redis]\nurl = 'redis://db'\n[retrieval]\nurl = 'embedded'\n");
-    let wrong = TestHome::with_config("[agents.gemini]\nruntime = 'acp'\n");
+    let wrong = TestHome::with_config("[agents.mine]\nruntime = 'acp'\n");
 
     let text = later.run(&["doctor"]).stdout;
     let ran: Ran = wrong.run(&["doctor"]);
@@ -92,8 +92,8 @@ fn settings_for_later_versions_are_named_and_wrong_ones_are_broken() {
     assert!(text.contains("warn\tconfig\t[redis] is not used by this version"), "{text}");
     assert!(!text.contains("[retrieval]"), "{text}");
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("agent \"gemini\""), "{}", ran.stdout);
-    assert!(ran.stdout.contains("this version has: echo"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("agent \"mine\" has no command"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("known without one: gemini"), "{}", ran.stdout);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A provider that fails makes a failed turn, and the conversation goes on.
 
 use serde_json::{Value, json};
-use skein_testkit::responses::{Answer, Ending, Refusal, ResponsesServer, Script, Wire};
+use skein_testkit::responses::{
+    Answer, Ending, Extra, ExtraBlock, Refusal, ResponsesServer, Script, Wire,
+};
 
 use crate::desk::{Desk, EXECUTE};
 
@@ -106,4 +108,30 @@ async fn a_redirect_is_not_followed() {
     failed(&desk, Script::redirect(&target)).await;
 
     assert_eq!(elsewhere.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn what_no_store_can_keep_does_not_keep_a_turn_from_ending() {
+    let desk = Desk::new().await;
+    let usage = json!({"input_tokens": u64::MAX, "output_tokens": u64::MAX});
+    let data = json!({"response": {"id": "resp_\0", "status": "completed", "usage": usage}});
+    let block = ExtraBlock::Event { event: "response.completed".to_owned(), data };
+    for _ in 0..3 {
+        let extras = vec![Extra { before: 5, block: block.clone() }];
+        desk.provider.script(Answer { extras, ..Answer::text("a\0b") });
+    }
+    let failure = json!({"error": {"message": "a\0b"}}).to_string();
+    desk.provider.script(Refusal::text(400, &failure));
+
+    let mut session = Value::Null;
+    for _ in 0..3 {
+        let answer = desk.ask(&session, "hello").await;
+        session = answer["sessionId"].clone();
+        assert_eq!((&answer["kind"], &answer["text"]), (&json!("answer"), &json!("a\u{FFFD}b")));
+        assert_eq!(answer["usage"]["inputTokens"], 1_u64 << 40);
+    }
+    let failed = desk.ask(&session, "hello").await;
+
+    assert_eq!(failed["errorCode"], "provider_error");
+    assert!(failed["errorMessage"].as_str().unwrap().contains("a\u{FFFD}b"), "{failed}");
 }
