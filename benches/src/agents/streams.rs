@@ -55,17 +55,15 @@ pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
     let name = format!("events that {} updates became", AGENTS * updates);
     report.plain("Agents", &name, median(&events));
     report.plain("Agents", "processors that the server used meanwhile", median(&processors));
-    let kinds: [(&str, fn(&Waits) -> &Vec<f64>); 2] = [
-        ("a turn of another agent", |waits| &waits.turns),
-        ("GET of a session", |waits| &waits.reads),
+    let kinds = [
+        ("a turn of another agent", &with.turns, &without.turns),
+        ("GET of a session", &with.reads, &without.reads),
     ];
-    for (name, pick) in kinds {
-        let at = |waits: &Waits, part| quantile(pick(waits), part);
-        let both = |part| (at(&with, part), Some(at(&without, part)));
+    for (name, with, without) in kinds {
         let named = |part| format!("{name} meanwhile, {part} ms (limit: agents at rest)");
-        let (ours, rest) = both(0.5);
-        report.costs("Agents", &named("p50"), ours, rest.unwrap_or(f64::NAN));
-        report.judged("Agents", &named("p99"), both(0.99), Target::AtMost(50.0));
+        report.costs("Agents", &named("p50"), quantile(with, 0.5), quantile(without, 0.5));
+        let both = (quantile(with, 0.99), Some(quantile(without, 0.99)));
+        report.judged("Agents", &named("p99"), both, Target::AtMost(50.0));
     }
     report.others("Agents, streams", others);
     Ok(())

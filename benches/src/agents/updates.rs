@@ -1,7 +1,8 @@
 //! From the line that an agent writes to the client that follows its session.
 //!
 //! Text is gathered on purpose, so the updates are those of a call, which are written at once. They come one at a time,
-//! and each carries the time at which the agent made it.
+//! and each carries the time at which the agent made it. After each, the client commits the same event itself, to a
+//! store of its own, so that both are measured on the same machine at the same time.
 
 use std::{fs, time::Duration};
 
@@ -17,8 +18,8 @@ use crate::{
     turns::quantile,
 };
 
-/// Far more than one update takes, so that none waits for another.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Far more than an update and a commit take, so that none waits for another.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Updates that are not counted: caches are filled.
 const WARM_UP: usize = 20;
@@ -62,8 +63,15 @@ pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
         let name = format!("ms from an agent's line to the SSE client, {name} (limit: the commit)");
         report.costs("Agents", &name, update, commit);
     }
-    let beyond = (of(&|round| round.beyond(0.5)), None);
-    report.judged("Agents", "ms beyond the commit, p50", beyond, Target::AtMost(2.0));
+    let (name, beyond) = ("ms beyond the commit, p50", of(&|round| round.beyond(0.5)));
+    if beyond < 0.0 {
+        // The whole way contains a commit, so such a figure says nothing about the target.
+        report.plain("Agents", name, beyond);
+        report
+            .note("**Not settled**: the commit alone took longer than the way with it.".to_owned());
+    } else {
+        report.judged("Agents", name, (beyond, None), Target::AtMost(2.0));
+    }
     report.plain("Agents", "ms beyond the commit, p99", of(&|round| round.beyond(0.99)));
     report.plain("Agents", "server CPU ms/update", of(&|round| round.server_milliseconds));
     report.others("Agents, updates", rounds.iter().map(|round| round.others).collect());
@@ -71,6 +79,10 @@ pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
 }
 
 async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
+    let home = Home::new(arguments)?;
+    let database = home.path().join(limit::DATABASE);
+    fs::copy(&arguments.empty_store, &database)?;
+    let mut committer = limit::Commits::open(&database)?;
     let mut desk = Desk::start(arguments, Walls::All, 1).await?;
     let (mut agent, _) = desk.open().await?;
     let count = WARM_UP + arguments.agent_lines;
@@ -78,7 +90,7 @@ async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
     let cpu = || agents.iter().map(|pid| Cpu::of(*pid)).collect::<anyhow::Result<Vec<_>>>();
     let (meter, before) = (Meter::start(desk.server.pid)?, cpu()?);
     desk.prompt(&agent.session, &format!("stamp {count} {}", PAUSE.as_millis())).await?;
-    let (mut updates, mut data) = (Vec::with_capacity(count), String::new());
+    let (mut updates, mut commits) = (Vec::with_capacity(count), Vec::with_capacity(count));
     loop {
         let event = agent.events.next().await?;
         match event.kind.as_str() {
@@ -86,7 +98,7 @@ async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
                 let told = event.json()?;
                 let made = told["data"]["args"]["nanos"].as_u64().context("no stamp")?;
                 updates.push(event.arrived_nanos.saturating_sub(made) as f64 / 1e6);
-                data = told["data"].to_string();
+                commits.push(committer.event(told["data"].to_string())?);
             }
             "turn.completed" => break,
             "turn.failed" => anyhow::bail!("the turn failed: {}", event.data),
@@ -98,14 +110,9 @@ async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
         cpu()?.iter().zip(&before).map(|(after, before)| after.since(before)).sum();
     ensure!(updates.len() == count, "{} of {count} updates came", updates.len());
     desk.stop().await?;
-
-    let home = Home::new(arguments)?;
-    let database = home.path().join(limit::DATABASE);
-    fs::copy(&arguments.empty_store, &database)?;
-    let commits = limit::commit_times(&database, &data, count, PAUSE).await?;
     Ok(Round {
         updates: updates.split_off(WARM_UP),
-        commits: commits[WARM_UP..].to_vec(),
+        commits: commits.split_off(WARM_UP),
         server_milliseconds: milliseconds(used.server) / count as f64,
         others: (used.other_processors - theirs.as_secs_f64() / used.wall.as_secs_f64()).max(0.0),
     })

@@ -1,38 +1,49 @@
-//! What one small commit costs here: a single event, made durable by a writer that has nothing else to do.
+//! What one small commit costs here: a single event, made durable by the thread that wants it.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Instant};
+
+use rusqlite::Connection;
+use uuid::Uuid;
 
 use super::{
-    rows::{Source, Work},
-    writer,
+    rows::{Rows, Source, Work},
+    store,
 };
 use crate::report::milliseconds;
 
-/// Commits an event with this data again and again, so long apart, into a new session of a store that the product has
-/// made. Gives the milliseconds that each took.
-pub(crate) async fn commit_times(
-    database: &Path,
-    data: &str,
-    count: usize,
-    pause: Duration,
-) -> anyhow::Result<Vec<f64>> {
-    let (writer, writing) = writer::start(database)?;
-    let mut source = Source::new(15);
-    let (session, turn) = (source.id(), source.id());
-    writer.write(Work::Open { session }).await?;
-    writer.write(Work::Begin { session, turn, instruction: "commit".to_owned() }).await?;
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        tokio::time::sleep(pause).await;
-        let work = Work::Deltas { session, turn, data: vec![data.to_owned()] };
-        let began = Instant::now();
-        writer.write(work).await?;
-        times.push(milliseconds(began.elapsed()));
+/// A session of a store that the product has made, to commit events to.
+///
+/// There are no other threads: on a busy machine handing work over takes longer than the commit, and would be taken
+/// for it.
+pub(crate) struct Commits {
+    connection: Connection,
+    rows: Rows,
+    session: Uuid,
+    turn: Uuid,
+}
+
+impl Commits {
+    pub(crate) fn open(database: &Path) -> anyhow::Result<Self> {
+        let mut source = Source::new(15);
+        let (session, turn) = (source.id(), source.id());
+        let connection = store::open_writer(database)?;
+        let mut commits = Self { connection, rows: Rows::new()?, session, turn };
+        commits.commit(&Work::Open { session })?;
+        commits.commit(&Work::Begin { session, turn, instruction: "commit".to_owned() })?;
+        Ok(commits)
     }
-    drop(writer);
-    writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
-    Ok(times)
+
+    /// Commits an event with this data; gives the milliseconds from the begin of the transaction to the end of the sync.
+    pub(crate) fn event(&mut self, data: String) -> anyhow::Result<f64> {
+        let (session, turn) = (self.session, self.turn);
+        self.commit(&Work::Deltas { session, turn, data: vec![data] })
+    }
+
+    fn commit(&mut self, work: &Work) -> anyhow::Result<f64> {
+        let began = Instant::now();
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.rows.write(&self.connection, work)?;
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(milliseconds(began.elapsed()))
+    }
 }

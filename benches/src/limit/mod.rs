@@ -10,7 +10,7 @@ mod rows;
 mod store;
 mod writer;
 
-pub(crate) use commits::commit_times;
+pub(crate) use commits::Commits;
 pub(crate) use rows::{EventData, SUMMARY_CHARS};
 
 use std::sync::Arc;
