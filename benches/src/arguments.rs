@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the workloads and print a table.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Serve as the limit program, until the process is ended.
     Limit(LimitArguments),
     /// Serve as a provider of the Responses API, until the process is ended.

@@ -34,7 +34,7 @@ use crate::{
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Run(arguments) => run(arguments),
+        Command::Run(arguments) => run(*arguments),
         Command::Limit(arguments) => limit::serve(&arguments),
         Command::Provider(arguments) => context::serve(&arguments),
     };
