@@ -195,7 +195,7 @@ fn check_acp(config: &Config, name: &str, agent: &AgentSettings) -> Result<(), C
     if acp::command(agent, acp::preset(name)).is_empty() {
         let known: Vec<_> = skein_runtimes::acp::PRESETS.iter().map(|preset| preset.name).collect();
         return Err(config.problem(
-            &format!("{key}.command"),
+            &key,
             format!("agent {name:?} has no command"),
             &format!("add command = [\"PROGRAM\", …]; known without one: {}", known.join(", ")),
         ));

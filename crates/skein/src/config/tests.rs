@@ -138,7 +138,7 @@ fn unusable_values_are_refused_with_their_place_and_what_would_be_right() {
     config.toml: store.url: this is not a store that Skein knows | use "sqlite", or postgres://role@host/database
     config.toml: store.migrate_url: this is not a PostgreSQL address | write it like postgres://role@host/database
     config.toml: payloads.url: payloads outside the database are not in this version yet | use "db"
-    config.toml: agents.mine.command: agent "mine" has no command | add command = ["PROGRAM", …]; known without one: gemini, codex, claude, opencode, goose
+    config.toml: agents.mine: agent "mine" has no command | add command = ["PROGRAM", …]; known without one: gemini, codex, claude, opencode, goose
     config.toml: agents.x.runtime: "magic" is not known here | use echo, local, responses, acp
     config.toml: agents.x: agent "x" has no runtime | add runtime = …; this version has: acp, echo, local, responses
     config.toml: sessions.default_agent: there is no agent "nobody" | the agents are echo, local
