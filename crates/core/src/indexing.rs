@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{info, instrument, warn};
+use tracing::{debug, instrument, warn};
 
 use crate::{
     Error,
@@ -244,7 +244,7 @@ impl Indexing {
         self.runs.leave(scope.org, repo);
         match done {
             Ok(status) => {
-                info!(repo.id = %repo, files = status.files, chunks = status.chunks, "indexed");
+                debug!(repo.id = %repo, files = status.files, chunks = status.chunks, "indexed");
                 if let Err(error) = self.audit(scope, "repo.indexed", repo).await {
                     warn!(%error, "an index run could not be audited");
                 }
@@ -376,7 +376,7 @@ fn never_indexed() -> IndexStatus {
 }
 
 /// An error with what is behind it.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

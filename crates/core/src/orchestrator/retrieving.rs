@@ -8,6 +8,7 @@ use super::Orchestrator;
 use crate::{
     Error,
     agents::Agent,
+    indexing::causes,
     model::{LogId, RepoId, Scope, Session, SessionId, Turn, TurnState},
     ports::{Asked, Chunk, RetrievalQuery, RetrieveError, TurnPage},
 };
@@ -53,7 +54,7 @@ impl Orchestrator {
             }
             (Ok(found), None) => Ok(found),
             (Err(error), _) => {
-                warn!(%error, "no passages for this turn");
+                warn!(error = causes(&error), "no passages for this turn");
                 turn.warnings.push(format!("no passages could be looked for: {error}"));
                 Ok(Vec::new())
             }

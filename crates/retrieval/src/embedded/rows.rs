@@ -150,3 +150,25 @@ pub(super) fn remove_corpus(db: &super::Writer, corpus: i64) -> rusqlite::Result
         }
     }
 }
+
+/// Merges what many writes have left in the full-text table into one segment, in short transactions. Else the next few
+/// runs, which may be about one file each, would do it.
+pub(super) fn merge(db: &super::Writer, corpus: i64) -> rusqlite::Result<()> {
+    const PAGES_AT_ONCE: i64 = 256;
+    const MAX_STEPS: usize = 10_000;
+    for step in 0..MAX_STEPS {
+        // A negative number of pages says that all segments are to become one, however few they are.
+        let pages = if step == 0 { -PAGES_AT_ONCE } else { PAGES_AT_ONCE };
+        let db = db.lock();
+        let before = db.total_changes();
+        db.prepare_cached(&format!(
+            "INSERT INTO fts_{corpus} (fts_{corpus}, rank) VALUES ('merge', ?1)"
+        ))?
+        .execute([pages])?;
+        // Less than two changes mean that there was nothing to merge.
+        if db.total_changes() - before < 2 {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -20,6 +20,9 @@ use crate::{
     walk::{Git, SkippedCounts},
 };
 
+/// After so many new files the full-text table is merged at once.
+const MANY_FILES: u64 = 1_000;
+
 /// Runs to the end, and remembers why when it cannot.
 pub(super) fn run(inner: &Inner, order: &Order) -> Result<(), Fault> {
     let subject = Subject::Repo(order.org, order.job.repo);
@@ -82,6 +85,7 @@ struct Seen {
     files: u64,
     chunks: u64,
     left_out: u64,
+    added: u64,
 }
 
 impl Run<'_> {
@@ -104,7 +108,11 @@ impl Run<'_> {
         let seen = self.stage(&input)?;
         self.drop_unseen_staged(&seen)?;
         self.publish(&seen, head.as_deref(), &skipped)?;
-        self.purge()
+        self.purge()?;
+        if seen.added >= MANY_FILES {
+            rows::merge(&self.inner.writer, self.corpus)?;
+        }
+        Ok(())
     }
 
     /// Writes what has changed into rows that nobody sees yet.
@@ -126,6 +134,7 @@ impl Run<'_> {
                 Outcome::New(file) => {
                     seen.files += 1;
                     seen.chunks += file.passages.len() as u64;
+                    seen.added += 1;
                     batch.push(*file);
                 }
                 Outcome::LeftOut => seen.left_out += 1,
