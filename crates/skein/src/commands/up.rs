@@ -141,8 +141,16 @@ fn agents(config: &Config, environment: &Environment, has_ollama: bool) -> Vec<S
     }
     for preset in PRESETS {
         let (name, program) = (preset.name, preset.command.first().copied().unwrap_or_default());
-        if !config.settings.agents.contains_key(name) && is_in_path(environment, program) {
+        if config.settings.agents.contains_key(name) {
+            continue;
+        }
+        if is_in_path(environment, program) {
             add(format!("{name}: installed; connect it: skein agent add {name}"));
+        } else if is_in_path(environment, name) {
+            let install = preset.install;
+            add(format!(
+                "{name}: speaks through {program}; {install}, then: skein agent add {name}"
+            ));
         }
     }
     lines

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, ChildStderr, Stdio},
 };
@@ -21,10 +22,19 @@ struct Up {
 
 impl Up {
     fn start(home: &TestHome, directory: &Path, arguments: &[&str]) -> Self {
+        // Whatever is installed on this machine.
+        Self::start_with(home, directory, arguments, &[("PATH", "/usr/bin:/bin")])
+    }
+
+    fn start_with(
+        home: &TestHome,
+        directory: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut command = home.command(arguments);
         command.current_dir(directory).env("SKEIN_SERVER__LISTEN", "127.0.0.1:0");
-        // Whatever is installed on this machine.
-        command.env("PATH", "/usr/bin:/bin").env_remove("OPENAI_API_KEY");
+        command.env_remove("OPENAI_API_KEY").envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -87,6 +97,32 @@ fn a_fresh_home_answers_about_the_repository_it_was_started_in() {
     assert!(whole.contains("### README.md:1-3\n"), "{whole}");
     assert!(whole.contains("name = \"harbour\""), "{whole}");
     assert_eq!(fs::read_dir(tree.path()).unwrap().count(), 4, "nothing is written into it");
+}
+
+#[test]
+fn it_says_which_agents_are_there_and_how_each_is_connected() {
+    let (home, tree, programs) = (TestHome::new(), repository(), tempfile::tempdir().unwrap());
+    for name in ["gemini", "claude"] {
+        let program = programs.path().join(name);
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", programs.path().display());
+    let environment = [("PATH", path.as_str()), ("OPENAI_API_KEY", "sk-not-a-key")];
+
+    let mut up = Up::start_with(&home, tree.path(), &[], &environment);
+    let said = up.until("Ctrl-C stops");
+
+    let line = |agent: &str| said.lines().find(|line| line.trim().starts_with(agent));
+    for (agent, how) in [
+        ("openai:", "OPENAI_API_KEY is set; connect it: skein provider add openai"),
+        ("gemini:", "installed; connect it: skein agent add gemini"),
+        ("claude:", "speaks through claude-agent-acp; npm install"),
+    ] {
+        assert!(line(agent).is_some_and(|line| line.contains(how)), "{agent} {said}");
+    }
+    assert_eq!(line("goose:"), None, "{said}");
+    assert!(!said.contains("sk-not-a-key"), "{said}");
 }
 
 #[test]
