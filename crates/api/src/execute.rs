@@ -294,7 +294,7 @@ impl ExecuteResponse {
 }
 
 impl SentContext {
-    /// An agent without a plan got the instruction alone.
+    /// An agent without a plan got the instruction alone; a turn that did not start, nothing.
     pub(crate) fn new(turn: &model::Turn, instruction_bytes: u64) -> Self {
         match &turn.plan {
             Some(plan) => Self {
@@ -303,7 +303,7 @@ impl SentContext {
                 chain: plan.chain.decision.as_str(),
             },
             None => Self {
-                bytes_sent: instruction_bytes,
+                bytes_sent: if turn.started_at.is_some() { instruction_bytes } else { 0 },
                 bytes_saved: 0,
                 chain: ChainDecision::Start.as_str(),
             },

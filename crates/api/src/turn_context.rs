@@ -3,7 +3,7 @@
 use serde::Serialize;
 use skein_core::{
     history::TurnContext,
-    model::{self, ChainDecision, ChainReason},
+    model::{self, ChainDecision},
 };
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -35,7 +35,8 @@ pub struct Context {
 pub struct Chain {
     /// start, continue or rehydrate.
     pub decision: &'static str,
-    /// first_turn, held_by_provider, expired, lost, model_changed or provider_keeps_nothing.
+    /// first_turn, held_by_provider, expired, lost, model_changed or provider_keeps_nothing; not_planned for a turn that
+    /// never started or whose agent is given the instruction alone.
     pub reason: &'static str,
     /// The reason for people.
     pub detail: &'static str,
@@ -85,6 +86,9 @@ pub struct Rehydrated {
     pub chunks: Vec<RehydratedItem>,
     /// Older turns that did not fit.
     pub turns_left_out: u32,
+    /// Files and passages that were shown earlier and did not fit.
+    pub files_left_out: u32,
+    pub chunks_left_out: u32,
     pub bytes_sent: u64,
     /// Estimated.
     pub tokens_sent: u64,
@@ -114,6 +118,7 @@ impl From<TurnContext> for Context {
     fn from(context: TurnContext) -> Self {
         let turn = context.turn;
         let sent = SentContext::new(&turn, context.instruction_bytes);
+        let chain = Chain::of(&turn);
         let plan = turn.plan.map(|plan| *plan);
         let (chunks, difference, rehydrated) = match &plan {
             Some(plan) => (
@@ -127,7 +132,7 @@ impl From<TurnContext> for Context {
         let (tokens_sent, tokens_saved) = tokens.unwrap_or_default();
         Self {
             turn_id: (!context.is_dry_run).then_some(*turn.id.as_uuid()),
-            chain: Chain::from(plan.map(|plan| plan.chain)),
+            chain,
             files: turn.request.files.into_iter().map(ContextFile::from).collect(),
             chunks,
             difference,
@@ -140,23 +145,26 @@ impl From<TurnContext> for Context {
     }
 }
 
-impl From<Option<model::ChainPlan>> for Chain {
-    fn from(plan: Option<model::ChainPlan>) -> Self {
-        let none = model::ChainPlan {
-            decision: ChainDecision::Start,
-            reason: ChainReason::FirstTurn,
-            number: 0,
-            previous_response_id: None,
-            expires_at: None,
-            history_bytes: 0,
+impl Chain {
+    fn of(turn: &model::Turn) -> Self {
+        let Some(model::SendPlan { chain, .. }) = turn.plan.as_deref() else {
+            return Self {
+                decision: ChainDecision::Start.as_str(),
+                reason: "not_planned",
+                detail: match turn.started_at {
+                    Some(_) => "the agent is given the instruction alone",
+                    None => "the turn has not started",
+                },
+                previous_response_id: None,
+                expires_at: None,
+            };
         };
-        let plan = plan.unwrap_or(none);
         Self {
-            decision: plan.decision.as_str(),
-            reason: plan.reason.as_str(),
-            detail: plan.reason.text(),
-            previous_response_id: plan.previous_response_id,
-            expires_at: plan.expires_at.map(Time),
+            decision: chain.decision.as_str(),
+            reason: chain.reason.as_str(),
+            detail: chain.reason.text(),
+            previous_response_id: chain.previous_response_id.clone(),
+            expires_at: chain.expires_at.map(Time),
         }
     }
 }
@@ -209,6 +217,8 @@ impl From<&model::Manifest> for Rehydrated {
             files: manifest.files.iter().map(item).collect(),
             chunks: manifest.chunks.iter().map(item).collect(),
             turns_left_out: manifest.turns_left_out,
+            files_left_out: manifest.files_left_out,
+            chunks_left_out: manifest.chunks_left_out,
             bytes_sent: manifest.sent.bytes,
             tokens_sent: manifest.sent.tokens,
         }

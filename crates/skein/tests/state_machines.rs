@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use skein_core::model::{
-    AgentContextId, Answer, Binding, CheckpointId, Failure, FailureCode, Interface,
+    AgentContextId, Answer, Asked, Binding, CheckpointId, Failure, FailureCode, Interface,
     InvalidTransition, LogId, Mode, OrgId, PayloadId, Profile, Response, Session, SessionId,
     SessionState, SessionStateName, Ticket, TicketId, TicketKind, TicketStatus, Timestamp, Turn,
     TurnId, TurnRequest, TurnState, TurnStatus, UserId,
@@ -205,6 +205,7 @@ fn new_turn() -> Turn {
             language: None,
             scope_paths: Vec::new(),
             files: Vec::new(),
+            asked: Asked::default(),
             inputs: None,
         },
         plan: None,

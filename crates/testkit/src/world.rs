@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::json;
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, Answer, Binding,
-        ConversationContext, ConversationContextId, ConversationSpec, Event, EventBody, Failure,
-        FailureCode, Interface, LogId, MessageCompleted, MessageContent, MessageId, Mode, Org,
-        OrgId, PayloadId, Profile, Repo, RepoId, Response, Role, Scope, Session, SessionChange,
-        SessionId, SessionState, Sha256Hash, SystemScope, Ticket, TicketId, TicketKind,
-        TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, TurnOpened, TurnRequest, TurnState,
-        Usage, User, UserId, UserRole,
+        AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, Answer, Asked,
+        Binding, ConversationContext, ConversationContextId, ConversationSpec, Event, EventBody,
+        Failure, FailureCode, Interface, LogId, MessageCompleted, MessageContent, MessageId, Mode,
+        Org, OrgId, PayloadId, Profile, Repo, RepoId, Response, Role, Scope, Session,
+        SessionChange, SessionId, SessionState, Sha256Hash, SystemScope, Ticket, TicketId,
+        TicketKind, TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, TurnOpened, TurnRequest,
+        TurnState, Usage, User, UserId, UserRole,
     },
     ports::{
         AuditEntry, ChangeSet, Clock, Committed, Conflict, EventLimit, Ids, NewEvent, Storage,
@@ -159,6 +159,7 @@ impl World {
                 language: None,
                 scope_paths: Vec::new(),
                 files: Vec::new(),
+                asked: Asked { model: Some("asked-for".to_owned()), temperature: Some(0.5) },
                 inputs: None,
             },
             plan: None,

@@ -47,8 +47,8 @@ pub use tenant::{Org, Token, User, UserRole};
 pub use ticket::{Ticket, TicketKind, TicketStatus};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use turn::{
-    Answer, Failure, FailureCode, FileFate, Mode, Response, Turn, TurnFile, TurnRequest, TurnState,
-    TurnStatus, Usage,
+    Answer, Asked, Failure, FailureCode, FileFate, Mode, Response, Turn, TurnFile, TurnRequest,
+    TurnState, TurnStatus, Usage,
 };
 
 /// Somebody asked for a move that the state machine does not have.

@@ -123,6 +123,11 @@ pub struct Manifest {
     pub chunks: Vec<ManifestItem>,
     /// Turns that did not fit the token budget at all.
     pub turns_left_out: u32,
+    /// Files and passages that were shown earlier and did not fit.
+    #[serde(default)]
+    pub files_left_out: u32,
+    #[serde(default)]
+    pub chunks_left_out: u32,
     pub sent: Volume,
 }
 

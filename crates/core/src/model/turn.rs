@@ -38,8 +38,10 @@ pub struct TurnRequest {
     pub conversation: SessionId,
     pub instruction_summary: String,
     pub instruction: PayloadId,
+    /// What was settled on, once the turn is planned.
     pub model: Option<String>,
     pub temperature: Option<f64>,
+    pub asked: Asked,
     pub previous_response_id: Option<String>,
     /// The raw body as it was sent to the provider.
     pub request_payload: Option<PayloadId>,
@@ -52,6 +54,13 @@ pub struct TurnRequest {
     pub files: Vec<TurnFile>,
     /// The contents of the files, as [`SentTexts`](super::SentTexts), for a turn that had to wait.
     pub inputs: Option<PayloadId>,
+}
+
+/// What the request itself named, before its contexts were looked at.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Asked {
+    pub model: Option<String>,
+    pub temperature: Option<f64>,
 }
 
 /// An active file as it was when the turn was planned.

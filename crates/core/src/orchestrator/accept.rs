@@ -20,7 +20,7 @@ use crate::{
     hosting::Slot,
     intake::{ExecuteCommand, OnBusy, Target},
     model::{
-        EventBody, LogId, MessageCompleted, MessageContent, MessageId, PayloadId, Role,
+        Asked, EventBody, LogId, MessageCompleted, MessageContent, MessageId, PayloadId, Role,
         SERVER_RESTART, Scope, Seq, Session, SessionId, SessionState, Timestamp, Turn, TurnId,
         TurnOpened, TurnRequest, TurnState, TurnStatus,
     },
@@ -294,7 +294,6 @@ impl Orchestrator {
             // The turn before it may have ended while this one was being queued.
             return self.start_next(&scope, session).await;
         };
-        self.count(turn);
         let scope = Scope::on_behalf_of(scope.org, scope.user);
         self.run(Job::new(scope, (session, planned), (agent, control)).with_files(files)).await;
     }
@@ -377,6 +376,7 @@ impl Orchestrator {
                 instruction: PayloadId::from_uuid(self.platform.new_id()),
                 model: command.model.clone(),
                 temperature: command.temperature,
+                asked: Asked { model: command.model.clone(), temperature: command.temperature },
                 previous_response_id: None,
                 request_payload: None,
                 rerun_of: command.rerun_of,

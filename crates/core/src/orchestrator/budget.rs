@@ -21,6 +21,16 @@ pub(super) struct Spent {
     limit: u64,
 }
 
+impl Spent {
+    pub(super) fn reason(&self) -> RuntimeFailure {
+        let Self { whose, used, limit } = self;
+        RuntimeFailure {
+            code: FailureCode::BudgetExceeded,
+            message: format!("the {whose}'s budget of {limit} tokens is used up ({used} used)"),
+        }
+    }
+}
+
 impl Orchestrator {
     /// The first budget that is used up. Turns that run at the same time may go beyond it together.
     pub(super) async fn spent_budget(
@@ -58,14 +68,9 @@ impl Orchestrator {
         add_turn(&mut changes, &self.platform, session, &turn, staged);
         let resource = Resource { kind: ResourceKind::Turn, id: *turn.id.as_uuid() };
         changes.idempotency = self.platform.idempotency_record(key, resource);
-        let Spent { whose, used, limit } = spent;
-        let reason = RuntimeFailure {
-            code: FailureCode::BudgetExceeded,
-            message: format!("the {whose}'s budget of {limit} tokens is used up ({used} used)"),
-        };
         let at = turn.created_at;
         let id = turn.id;
-        let failed = outcome::fail_queued(&self.platform, &mut changes, turn, reason, at)?;
+        let failed = outcome::fail_queued(&self.platform, &mut changes, turn, spent.reason(), at)?;
         let waiting = self.running.wait_for(id);
         let committed = self.platform.commit(scope, changes).await.inspect_err(|_| {
             self.running.forget(id);

@@ -2,41 +2,43 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Orchestrator, run::Job, texts, transcript::Transcript};
+use super::{Orchestrator, run::Job, texts};
 use crate::{
     Error,
-    model::{ChainItemKind, FileBundle, PayloadId, Scope, Sha256Hash},
+    model::{ChainDecision, ChainItemKind, FileBundle, PayloadId, Scope, Sha256Hash},
     policy::file_bundle::{self, Base, Proposal},
     ports::StoreError,
 };
 
+/// What came of an agent's proposals.
+#[derive(Default)]
+pub(super) struct Proposed {
+    pub(super) bundle: Option<FileBundle>,
+    pub(super) warnings: Vec<String>,
+}
+
 impl Orchestrator {
     /// The bundle that the agent proposed. A malformed call is a warning, and the text of the answer stays.
-    pub(super) async fn bundle(
-        &self,
-        job: &Job,
-        transcript: &mut Transcript,
-    ) -> Result<Option<FileBundle>, Error> {
-        let proposals = std::mem::take(&mut transcript.proposals);
+    pub(super) async fn bundle(&self, job: &Job, proposals: &[String]) -> Result<Proposed, Error> {
+        let mut proposed = Proposed::default();
+        let Some(arguments) = proposals.last() else { return Ok(proposed) };
         if proposals.len() > 1 {
             let notice = "the agent proposed files more than once; the last proposal counts";
-            transcript.warnings.push(notice.to_owned());
+            proposed.warnings.push(notice.to_owned());
         }
-        let Some(arguments) = proposals.last() else { return Ok(None) };
         match file_bundle::parse(arguments) {
             Ok(proposal) => {
                 let bases = self.bases(job, &proposal).await?;
                 let (bundle, mut warnings) = proposal.bundle(&bases);
-                transcript.warnings.append(&mut warnings);
-                Ok(Some(bundle))
+                proposed.warnings.append(&mut warnings);
+                proposed.bundle = Some(bundle);
             }
             Err(reason) => {
-                transcript
-                    .warnings
-                    .push(format!("the agent's file proposal is unusable: {reason}"));
-                Ok(None)
+                let warning = format!("the agent's file proposal is unusable: {reason}");
+                proposed.warnings.push(warning);
             }
         }
+        Ok(proposed)
     }
 
     /// A bundle as it was kept.
@@ -54,7 +56,7 @@ impl Orchestrator {
         Ok(Some(Arc::new(bundle)))
     }
 
-    /// The versions that the agent was shown: by this turn, or earlier in its chain.
+    /// The versions that the agent was shown: by this turn, or earlier in the chain that it goes on with.
     async fn bases(&self, job: &Job, proposal: &Proposal) -> Result<HashMap<String, Base>, Error> {
         let mut bases: HashMap<String, Base> = HashMap::new();
         for file in &job.prompt.files {
@@ -62,9 +64,11 @@ impl Orchestrator {
             let content = Some(Arc::from(file.content.as_str()));
             bases.insert(file.path.clone(), Base { sha256, content });
         }
+        let plan = job.turn.plan.as_ref();
+        let goes_on = plan.is_some_and(|plan| plan.chain.decision == ChainDecision::Continue);
         let unknown: Vec<String> =
             proposal.paths().filter(|path| !bases.contains_key(*path)).map(str::to_owned).collect();
-        if unknown.is_empty() {
+        if unknown.is_empty() || !goes_on {
             return Ok(bases);
         }
         let store = &self.platform.store;

@@ -143,8 +143,9 @@ impl Orchestrator {
             target: Target::Session(session, Rebind::default()),
             instruction,
             mode: rerun.mode.unwrap_or(old.request.mode),
-            model: old.request.model,
-            temperature: old.request.temperature,
+            // What the old turn's contexts chose is chosen anew.
+            model: old.request.asked.model,
+            temperature: old.request.asked.temperature,
             workspace_id: rerun.workspace_id.or(old.request.workspace_id),
             repo: old.request.repo,
             language: old.request.language,
@@ -169,7 +170,8 @@ impl Orchestrator {
             return Err(Error::TurnAlreadyFinished { turn });
         }
         if found.is_queued() {
-            match self.cancel_queued(scope, found).await {
+            let reason = outcome::reason_for(FailureCode::Cancelled);
+            match self.fail_waiting(scope, found, reason).await {
                 Ok(()) => {}
                 // It started in the meantime.
                 Err(error) if error.is_lost_race() => {
@@ -264,11 +266,16 @@ impl Orchestrator {
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
-    async fn cancel_queued(&self, scope: &Scope, turn: Turn) -> Result<(), Error> {
+    /// Ends a turn that has not started.
+    async fn fail_waiting(
+        &self,
+        scope: &Scope,
+        turn: Turn,
+        reason: RuntimeFailure,
+    ) -> Result<(), Error> {
         let at = self.platform.now();
         let expects = vec![Expectation::TurnQueued { turn: turn.id }];
         let mut changes = ChangeSet { expects, ..ChangeSet::default() };
-        let reason = outcome::reason_for(FailureCode::Cancelled);
         let failed = outcome::fail_queued(&self.platform, &mut changes, turn, reason, at)?;
         let committed = self.platform.commit(scope, changes).await?;
         self.tell_waiting(failed, &committed);

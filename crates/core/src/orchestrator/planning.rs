@@ -14,8 +14,8 @@ use crate::{
     agents::Agent,
     model::{
         ChainDecision, ChainItemKind, ChainPlan, ChainReason, ChunkFate, ChunkText, ContextPlanned,
-        ConversationSpec, EventBody, FileFate, FileText, PayloadId, Scope, SendPlan, SentTexts,
-        Session, Timestamp, Turn, TurnChunk, TurnFile,
+        ConversationSpec, EventBody, FileFate, FileText, Manifest, PayloadId, Scope, SendPlan,
+        SentTexts, Session, Timestamp, Turn, TurnChunk, TurnFile,
     },
     payloads::{self, Draft},
     policy::{
@@ -89,6 +89,7 @@ impl Orchestrator {
             rebuilt = self.rebuild(scope, (session.id, turn.log), live, fresh).await?;
             chain.history_bytes = rebuilt.history_bytes();
             turn.warnings.extend(warning_for(chain.reason));
+            turn.warnings.extend(files_missing(&rebuilt.manifest));
         }
         let decided = Decided { chain, files: planned, chunks, rebuilt, view };
         let prompt = assemble(&turn, (instruction, spec), (files, &found), &decided);
@@ -309,6 +310,19 @@ fn warning_for(reason: ChainReason) -> Option<String> {
         | ChainReason::HeldByProvider
         | ChainReason::ModelChanged
         | ChainReason::ProviderKeepsNothing => None,
+    }
+}
+
+/// Whoever made a file active expects the agent to know it.
+fn files_missing(manifest: &Manifest) -> Option<String> {
+    match manifest.files_left_out {
+        0 => None,
+        1 => {
+            Some("a file that was shown earlier does not fit any more and was left out".to_owned())
+        }
+        many => Some(format!(
+            "{many} files that were shown earlier do not fit any more and were left out"
+        )),
     }
 }
 

@@ -68,14 +68,7 @@ impl Orchestrator {
         if self.running.check_open().is_err() || self.running.is_held(session) {
             return Ok(());
         }
-        let mark = self.running.mark_queue(session);
-        let pending = self.platform.store.list_pending_turns(scope, session).await?;
-        if !pending.iter().any(Turn::is_queued) {
-            self.running.unmark_queue(session, mark);
-        }
-        let Some(turn) = pending.into_iter().next().filter(Turn::is_queued) else {
-            return Ok(());
-        };
+        let Some(turn) = self.next_affordable(scope, session).await? else { return Ok(()) };
         let Some(record) = self.platform.store.find_session(scope, session).await? else {
             return Ok(());
         };
@@ -84,6 +77,28 @@ impl Orchestrator {
             return Ok(());
         };
         self.start_queued(scope, &session, turn).await
+    }
+
+    /// The oldest turn that waits, if nothing runs. Those that would go over a budget fail on the way.
+    async fn next_affordable(
+        &self,
+        scope: &Scope,
+        session: SessionId,
+    ) -> Result<Option<Turn>, Error> {
+        let mark = self.running.mark_queue(session);
+        let pending = self.platform.store.list_pending_turns(scope, session).await?;
+        if pending.first().is_some_and(|turn| !turn.is_queued()) {
+            return Ok(None);
+        }
+        for turn in pending {
+            let scope = Scope::on_behalf_of(turn.org, turn.created_by);
+            let Some(spent) = self.spent_budget(&scope, &turn).await? else {
+                return Ok(Some(turn));
+            };
+            self.fail_waiting(&scope, turn, spent.reason()).await?;
+        }
+        self.running.unmark_queue(session, mark);
+        Ok(None)
     }
 
     /// A session that only a restart has put aside goes on when something waits in it. `None` when there is no place
@@ -138,10 +153,7 @@ impl Orchestrator {
         let started = self.platform.commit(&scope, changes).await;
         let job = Job::new(scope, (session.id, planned), (agent, control)).with_files(files);
         match started {
-            Ok(_) => {
-                self.count(&job.turn);
-                self.spawn(job);
-            }
+            Ok(_) => self.spawn(job),
             Err(error) if error.is_unavailable() => {
                 warn!(%error, "it is not known whether a queued turn has started");
                 self.spawn_if_started(job);

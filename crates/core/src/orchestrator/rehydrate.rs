@@ -90,7 +90,9 @@ impl Orchestrator {
             left -= if fits { tokens } else { 0 };
             fits
         };
-        let mut chosen: Vec<ChainItem> = earlier.into_iter().filter(fits).collect();
+        let (mut chosen, left_out): (Vec<ChainItem>, Vec<ChainItem>) =
+            earlier.into_iter().partition(fits);
+        left_out.iter().for_each(|item| rebuilt.manifest.leave_out(item));
         // In the order in which they were shown.
         chosen.reverse();
         let mut seen = HashSet::new();
@@ -191,6 +193,13 @@ impl Fresh<'_> {
 }
 
 impl Manifest {
+    fn leave_out(&mut self, item: &ChainItem) {
+        match item.kind {
+            ChainItemKind::File => self.files_left_out += 1,
+            ChainItemKind::Chunk => self.chunks_left_out += 1,
+        }
+    }
+
     fn list(&mut self, item: &ChainItem) {
         let listed = ManifestItem {
             item: item.item.clone(),

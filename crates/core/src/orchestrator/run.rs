@@ -10,6 +10,7 @@ use tracing::{Instrument, error, info_span, warn};
 use super::{
     Orchestrator,
     accept::event,
+    bundle::Proposed,
     outcome,
     paced::PacedWriter,
     planning::{Planned, Unplanned},
@@ -145,15 +146,24 @@ impl Orchestrator {
     async fn drive_and_record(&self, mut job: Job) -> Result<Option<Finished>, Error> {
         let before = std::mem::take(&mut job.before);
         let taken_up = before.response.clone();
+        let is_taken_up = taken_up.is_some();
         let platform = Arc::clone(&self.platform);
         let mut transcript = Transcript::new(platform, job.turn.clone(), job.runtime(), before);
         let mut end = self.drive_safely(&job, &mut transcript, taken_up).await;
         if let AgentEnd::ChainLost { calls } = end {
             job.calls_left = job.calls_left.saturating_sub(calls).max(1);
-            end = match self.rehydrate(&mut job).await? {
-                Some(end) => end,
-                None => self.drive_safely(&job, &mut transcript, None).await,
+            end = match self.rehydrate(&mut job).await {
+                Ok(Some(end)) => end,
+                Ok(None) => self.drive_safely(&job, &mut transcript, None).await,
+                Err(error) => {
+                    error!(%error, "a conversation could not be put together again");
+                    let message = "the provider no longer knows the conversation, and it could not be started anew";
+                    AgentEnd::failed(FailureCode::ProviderError, message)
+                }
             };
+        }
+        if !is_taken_up {
+            self.count(&job.turn);
         }
         let outcome = match end {
             AgentEnd::Answered => Ok(()),
@@ -170,16 +180,8 @@ impl Orchestrator {
     /// The provider has forgotten the conversation: the turn is planned once more, on a new chain.
     async fn rehydrate(&self, job: &mut Job) -> Result<Option<AgentEnd>, Error> {
         let Some(agent) = job.agent.clone() else { return Ok(None) };
-        let record = self.platform.store.find_session(&job.scope, job.session).await?;
-        let Some(record) = record else { return Ok(Some(AgentEnd::EndedElsewhere)) };
-        let unplanned = Unplanned {
-            session: &record.session,
-            agent: &agent,
-            turn: job.turn.clone(),
-            instruction: Arc::clone(&job.prompt.instruction),
-            files: &job.files,
-        };
-        let planned = self.plan(&job.scope, unplanned, ProviderSays::Unknown).await?;
+        let planned = self.patiently(job.turn.id, || self.plan_anew(job, &agent)).await?;
+        let Some(planned) = planned else { return Ok(Some(AgentEnd::EndedElsewhere)) };
         let replanned = self
             .patiently(job.turn.id, || async {
                 let staged = self.stage(&job.scope, planned.drafts.clone()).await?;
@@ -203,10 +205,24 @@ impl Orchestrator {
             }
             Err(error) => return Err(error),
         }
-        self.count(&planned.turn);
         let Planned { turn, prompt, body, .. } = planned;
         (job.turn, job.prompt, job.body) = (turn, prompt, body);
         Ok(None)
+    }
+
+    /// `None` when the session is gone.
+    async fn plan_anew(&self, job: &Job, agent: &Agent) -> Result<Option<Planned>, Error> {
+        let record = self.platform.store.find_session(&job.scope, job.session).await?;
+        let Some(record) = record else { return Ok(None) };
+        let unplanned = Unplanned {
+            session: &record.session,
+            agent,
+            // The plan that was refused, and its warnings, no longer count.
+            turn: Turn { warnings: Vec::new(), ..job.turn.clone() },
+            instruction: Arc::clone(&job.prompt.instruction),
+            files: &job.files,
+        };
+        self.plan(&job.scope, unplanned, ProviderSays::Unknown).await.map(Some)
     }
 
     /// A bug in a runtime must not leave its turn pending for ever.
@@ -352,10 +368,13 @@ impl Orchestrator {
         mut transcript: Transcript,
         ended: Result<(), RuntimeFailure>,
     ) -> Result<Option<Finished>, Error> {
-        let bundle = match &ended {
-            Ok(()) => self.bundle(&job, &mut transcript).await?,
-            Err(_) => None,
+        let proposals = match &ended {
+            Ok(()) => std::mem::take(&mut transcript.proposals),
+            Err(_) => Vec::new(),
         };
+        let Proposed { bundle, mut warnings } =
+            self.patiently(job.turn.id, || self.bundle(&job, &proposals)).await?;
+        transcript.warnings.append(&mut warnings);
         let end = outcome::decide(&self.platform, job.turn, &mut transcript, ended)?
             .with_bundle(&self.platform, bundle)?
             .with_chain(&self.platform, job.agent.as_ref(), &job.prompt);

@@ -3,10 +3,12 @@
 use skein_core::{
     intake::ExecuteRequest,
     model::{FileAction, Mode, Sha256Hash},
+    platform::ContextSettings,
+    ports::ChainKeeping,
 };
 use skein_testkit::responses::Answer;
 
-use crate::desk::{Desk, asking, file};
+use crate::desk::{Desk, DeskSettings, asking, file};
 
 fn editing(
     desk_session: Option<skein_core::model::SessionId>,
@@ -76,4 +78,25 @@ async fn a_malformed_or_escaping_proposal_is_a_warning_and_keeps_the_text() {
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].starts_with("the agent's file proposal is unusable"), "{warnings:?}");
     }
+}
+
+#[tokio::test]
+async fn a_version_that_this_request_did_not_show_is_no_base() {
+    let chain = ChainKeeping::Nobody;
+    let context = ContextSettings { live_tokens: 0, ..ContextSettings::default() };
+    let desk = Desk::with(DeskSettings { chain, context, ..DeskSettings::default() }).await;
+    let active_files = vec![file("old.rs", "one\n")];
+    let first =
+        desk.execute(ExecuteRequest { active_files, ..asking(None, "look") }).await.unwrap();
+    let arguments = r#"{"files":[{"path":"old.rs","action":"update","content":"two\n"}]}"#;
+    desk.provider.script(Answer::text("Done.").and_tool_call("propose_files", arguments));
+
+    let executed = desk.execute(editing(Some(first.session), "change")).await.unwrap();
+
+    let sent = desk.sent().pop().unwrap().to_string();
+    assert!(!sent.contains("one\\n"), "{sent}");
+    let bundle = executed.bundle.clone().unwrap();
+    assert_eq!((bundle.files[0].base_hash, &bundle.files[0].diff), (None, &None));
+    let warnings = desk.stored(&executed).await.warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("old.rs")), "{warnings:?}");
 }

@@ -287,3 +287,54 @@ async fn a_budget_of_a_day_is_fresh_the_next_day() {
 
     assert_eq!(second.short_answer(), Some("turn 2: second"));
 }
+
+#[tokio::test]
+async fn a_search_that_fails_while_the_chain_is_lost_warns_once_of_each() {
+    let desk = Desk::new().await;
+    let session = conversation(&desk).await;
+    desk.provider.forget_all();
+    desk.retriever.fail_next();
+    desk.retriever.fail_next();
+
+    let third = desk.ask(Some(session), "third").await;
+
+    let warnings = desk.stored(&third).await.warnings;
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("no passages could be looked for"), "{warnings:?}");
+    assert!(warnings[1].starts_with("the provider no longer knows"), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn bytes_that_a_lost_chain_did_not_save_are_not_counted_as_saved() {
+    let desk = Desk::new().await;
+    let session = conversation(&desk).await;
+    desk.provider.forget_all();
+    let (_, saved_before) = desk.orchestrator.bytes_sent_and_saved();
+
+    let third = desk.ask(Some(session), "third").await;
+
+    assert_eq!(desk.stored(&third).await.plan.unwrap().saved.bytes, 0);
+    assert_eq!(desk.orchestrator.bytes_sent_and_saved().1, saved_before);
+}
+
+#[tokio::test]
+async fn a_file_that_no_longer_fits_is_named_as_missing() {
+    let chain = ChainKeeping::Nobody;
+    let context = ContextSettings { live_tokens: 4, ..ContextSettings::default() };
+    let desk = Desk::with(DeskSettings { chain, context, ..DeskSettings::default() }).await;
+    let files = vec![file("large.rs", &"fn long() {}\n".repeat(9)), file("small.rs", "fn b() {}")];
+    let shown = ExecuteRequest { active_files: files, ..asking(None, "first") };
+    let first = desk.execute(shown).await.unwrap();
+
+    let second = desk.ask(Some(first.session), "second").await;
+
+    let sent = desk.sent().pop().unwrap().to_string();
+    assert!(sent.contains("fn b() {}") && !sent.contains("fn long() {}"), "{sent}");
+    let second = desk.stored(&second).await;
+    let manifest = second.plan.unwrap().rehydrated.unwrap();
+    assert_eq!((manifest.files.len(), manifest.files_left_out), (1, 1));
+    assert_eq!(
+        second.warnings,
+        ["a file that was shown earlier does not fit any more and was left out"]
+    );
+}

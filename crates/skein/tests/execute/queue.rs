@@ -2,12 +2,12 @@
 
 use skein_core::{
     intake::{self, ExecuteRequest, OnBusy},
-    model::{ChainDecision, FileFate},
-    platform::Limits,
+    model::{ChainDecision, FailureCode, FileFate, TurnState},
+    platform::{Budgets, Limits},
 };
 use skein_testkit::{passage, responses::Answer};
 
-use crate::desk::{Desk, asking, file};
+use crate::desk::{Desk, DeskSettings, asking, file};
 
 #[tokio::test]
 async fn a_queued_turn_goes_on_from_the_turn_before_it_with_the_files_it_was_given() {
@@ -48,4 +48,33 @@ async fn a_queued_turn_goes_on_from_the_turn_before_it_with_the_files_it_was_giv
     let plan = third.plan.unwrap();
     assert_eq!(plan.chain.decision, ChainDecision::Continue);
     assert_eq!(plan.chunks[0].chunk_id, "c1");
+}
+
+#[tokio::test]
+async fn turns_that_wait_behind_the_one_that_uses_up_the_budget_are_never_dispatched() {
+    let budgets = Budgets { session_tokens: Some(1), ..Budgets::default() };
+    let desk = Desk::with(DeskSettings { budgets, ..DeskSettings::default() }).await;
+    let gate = desk.provider.gate("busy");
+    desk.provider.script(Answer::default().hold_before(2, "busy"));
+    let scope = desk.scope();
+    let accept = async |request: ExecuteRequest| {
+        let command = intake::normalize(request, &Limits::default()).unwrap();
+        desk.orchestrator.accept(&scope, command, None).await.unwrap()
+    };
+    let running = accept(asking(None, "first")).await;
+    gate.reached().await;
+    let session = Some(running.session);
+    let wait = |text| ExecuteRequest { on_busy: OnBusy::Enqueue, ..asking(session, text) };
+    let waiting = [accept(wait("second")).await, accept(wait("third")).await];
+
+    gate.open();
+    let first = desk.orchestrator.outcome_of(&scope, running).await.unwrap();
+
+    assert_eq!(first.short_answer(), Some("turn 1: first"));
+    for turn in waiting {
+        let ended = desk.orchestrator.outcome_of(&scope, turn).await.unwrap();
+        let TurnState::Failed(failure) = ended.turn.state else { panic!("{:?}", ended.turn) };
+        assert_eq!(failure.code, FailureCode::BudgetExceeded);
+    }
+    assert_eq!(desk.sent().len(), 1);
 }

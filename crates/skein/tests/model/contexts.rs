@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    desk::{Desk, EXECUTE},
+    desk::{Desk, EXECUTE, turn_path},
     harness::{Api, Reply},
 };
 
@@ -159,4 +159,38 @@ async fn a_context_of_another_organisation_is_not_there() {
         assert_eq!(refused.refusal(), (422, "unknown_reference".to_owned()));
     }
     assert_eq!(desk.provider.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_rerun_names_what_its_request_named_and_takes_the_rest_from_the_contexts_of_now() {
+    let desk = Desk::new().await;
+    let context = async |name: &str, temperature: f64| {
+        let body = json!({
+            "name": name, "systemPrompt": name, "model": format!("m-{name}"), "temperature": temperature,
+        });
+        conversation_context(&desk.api, body).await
+    };
+    let (one, two) = (context("one", 0.1).await, context("two", 0.9).await);
+    let plain = json!({"instruction": "first", "conversationContextId": one});
+    let plain = desk.execute(plain).await.expect(200).json();
+    let session = plain["sessionId"].as_str().unwrap();
+    let named = json!({"instruction": "second", "sessionId": session, "model": "m-named"});
+    let named = desk.execute(named).await.expect(200).json();
+    let rebound =
+        json!({"instruction": "third", "sessionId": session, "conversationContextId": two});
+    let last = desk.execute(rebound).await.expect(200).json();
+    let rerun = async |answer: &Value| {
+        let path = format!("{}/rerun", turn_path(answer));
+        let turn = desk.api.post(&path, json!({})).await.expect(202).text("turnId");
+        let turn = desk.api.finished(session, &turn).await;
+        (turn, settings(&desk))
+    };
+
+    let (turn, now) = rerun(&plain).await;
+    let (_, asked_for) = rerun(&named).await;
+
+    assert_eq!(now, (json!("m-two"), json!(0.9), json!("two")));
+    let last = desk.turn_of(&last).await["openAIResponseId"].clone();
+    assert_eq!(turn["previousOpenAIResponseId"], last, "it goes on from the last completed turn");
+    assert_eq!(asked_for, (json!("m-named"), json!(0.9), json!("two")));
 }

@@ -1,6 +1,7 @@
 //! What was sent and kept back can be seen afterwards, and before.
 
 use serde_json::{Value, json};
+use skein_testkit::responses::Answer;
 
 use crate::{
     desk::{Desk, file},
@@ -96,4 +97,24 @@ async fn a_dry_run_says_the_same_as_the_turn_and_leaves_nothing() {
         desk.api.post(&path, elsewhere).await.refusal(),
         (400, "invalid_request".to_owned())
     );
+}
+
+#[tokio::test]
+async fn a_turn_that_has_not_started_has_sent_nothing() {
+    let desk = Desk::new().await;
+    desk.provider.script(Answer::text("one").hold_before(2, "busy"));
+    let session = desk.api.create(json!({})).await;
+    desk.api.prompt(&session, "first").await;
+    desk.provider.gate("busy").reached().await;
+
+    let waiting = desk.api.enqueue(&session, "second").await;
+    let path = format!("/api/sessions/{session}/turns/{waiting}/context");
+    let context = desk.api.get(&path).await.expect(200).json();
+
+    assert_eq!(context["chain"]["reason"], "not_planned", "{context}");
+    assert_eq!((&context["bytesSent"], &context["tokensSent"]), (&json!(0), &json!(0)));
+    desk.provider.gate("busy").open();
+    let after = desk.api.finished(&session, &waiting).await;
+    assert_eq!(after["status"]["key"], "completed");
+    assert_eq!(desk.api.get(&path).await.json()["chain"]["decision"], "continue");
 }

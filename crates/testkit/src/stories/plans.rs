@@ -272,6 +272,8 @@ fn plan(world: &World) -> SendPlan {
             files: vec![item("src/z.rs")],
             chunks: vec![item("zz-1")],
             turns_left_out: 3,
+            files_left_out: 2,
+            chunks_left_out: 1,
             sent: Volume { bytes: 900, tokens: 225 },
         }),
         texts: Some(world.payload_id()),

@@ -20,9 +20,9 @@ const INSERT_TURN: &str = "INSERT INTO turns (
     org_id, id, log_id, number, created_by, ticket_id, status, mode, queued_at, started_at, dispatched_at,
     conversation_id, previous_response_id, model, rerun_of, workspace_id, repo, language, rag_scope,
     instruction_payload, request_payload, file_count, warnings, instruction_summary, temperature, inputs_payload,
-    chunk_count, bytes_sent, bytes_saved
+    chunk_count, bytes_sent, bytes_saved, asked_model, asked_temperature
 ) VALUES ($1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-          $22, $23, $24, $25, $26, $27, $28)";
+          $22, $23, $24, $25, $26, $27, $28, $29, $30)";
 
 const INSERT_FILES: &str = "INSERT INTO turn_files
     (org_id, turn_id, ord, path, sha256, size, touched, open, named, fate, reason)
@@ -182,6 +182,8 @@ impl<'a> Applying<'a> {
             counts.chunks,
             counts.bytes_sent,
             counts.bytes_saved,
+            &request.asked.model,
+            &request.asked.temperature,
         ];
         self.later(INSERT_TURN, values);
         Ok(())

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use skein_core::{
     model::{
-        Answer, Failure, LogId, OrgId, PayloadId, Response, Scope, SessionId, TicketId, Turn,
-        TurnId, TurnRequest, TurnState, TurnStatus, Usage, UserId,
+        Answer, Asked, Failure, LogId, OrgId, PayloadId, Response, Scope, SessionId, TicketId,
+        Turn, TurnId, TurnRequest, TurnState, TurnStatus, Usage, UserId,
     },
     ports::{StoreError, TurnPage, TurnReads, TurnRecord},
 };
@@ -146,6 +146,7 @@ fn request(row: &Columns<'_>) -> Result<TurnRequest, Fault> {
         instruction: row.id("instruction_payload", PayloadId::from_uuid)?,
         model: row.get("model")?,
         temperature: row.get("temperature")?,
+        asked: Asked { model: row.get("asked_model")?, temperature: row.get("asked_temperature")? },
         previous_response_id: row.get("previous_response_id")?,
         request_payload: row.opt_id("request_payload", PayloadId::from_uuid)?,
         rerun_of: row.opt_id("rerun_of", TurnId::from_uuid)?,

@@ -102,9 +102,9 @@ fn insert(target: &Target<'_>, turn: &Turn, number: u32) -> Result<(), Fault> {
                  started_at, dispatched_at, conversation_id, previous_response_id, model, rerun_of,
                  workspace_id, repo, language, rag_scope, instruction_payload, request_payload,
                  file_count, warnings, instruction_summary, temperature, inputs_payload,
-                 chunk_count, bytes_sent, bytes_saved)
+                 chunk_count, bytes_sent, bytes_saved, asked_model, asked_temperature)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-                 ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
+                 ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
         )?
         .execute(params![
             key(&target.org),
@@ -135,6 +135,8 @@ fn insert(target: &Target<'_>, turn: &Turn, number: u32) -> Result<(), Fault> {
             counts.chunks,
             counts.bytes_sent,
             counts.bytes_saved,
+            request.asked.model,
+            request.asked.temperature,
         ])
         .or_taken(RUNNING, Conflict::TurnRunning)
         .or_exists("turn")?;

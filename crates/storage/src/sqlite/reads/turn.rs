@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use skein_core::{
     model::{
-        Answer, Failure, OrgId, Response, Scope, SessionId, Turn, TurnId, TurnRequest, TurnState,
-        TurnStatus, Usage,
+        Answer, Asked, Failure, OrgId, Response, Scope, SessionId, Turn, TurnId, TurnRequest,
+        TurnState, TurnStatus, Usage,
     },
     ports::{StoreError, TurnPage, TurnReads, TurnRecord},
 };
@@ -25,7 +25,7 @@ macro_rules! select_turns {
     () => {
         "SELECT t.id, t.org_id, t.log_id, t.number, t.created_by, t.ticket_id, t.queued_at,
             t.started_at, t.dispatched_at, t.mode, t.conversation_id, t.instruction_summary,
-            t.instruction_payload, t.model, t.temperature, t.previous_response_id,
+            t.instruction_payload, t.model, t.temperature, t.asked_model, t.asked_temperature, t.previous_response_id,
             t.request_payload, t.rerun_of, t.workspace_id, t.repo, t.language, t.rag_scope,
             t.inputs_payload, t.warnings, t.status, t.finished_at, t.answer_summary,
             t.answer_payload, t.bundle_payload, t.error_code, t.errors, t.response_id,
@@ -219,6 +219,7 @@ fn request(columns: &mut Columns<'_, '_>) -> Result<TurnRequest, Fault> {
         instruction: columns.id()?,
         model: columns.get()?,
         temperature: columns.get()?,
+        asked: Asked { model: columns.get()?, temperature: columns.get()? },
         previous_response_id: columns.get()?,
         request_payload: columns.opt_id()?,
         rerun_of: columns.opt_id()?,

@@ -1,0 +1,3 @@
+ALTER TABLE turns
+    DROP COLUMN asked_temperature,
+    DROP COLUMN asked_model;

@@ -1,0 +1,4 @@
+-- What the request itself named, beside what was settled on: a rerun names the same again.
+ALTER TABLE turns
+    ADD COLUMN asked_model text,
+    ADD COLUMN asked_temperature double precision;

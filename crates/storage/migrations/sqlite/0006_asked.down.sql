@@ -1,0 +1,2 @@
+ALTER TABLE turns DROP COLUMN asked_temperature;
+ALTER TABLE turns DROP COLUMN asked_model;
