@@ -45,6 +45,7 @@ pub(crate) fn qdrant(
         collection: retrieval.collection.clone(),
         api_key: key.map(|key| key.to_owned().into()),
         clock_file: home.index_file(),
+        read_timeout: QdrantOptions::READ_TIMEOUT,
     };
     QdrantIndex::with(options, embedder).map_err(|error| {
         Failure::new(Exit::Usage, "[retrieval] cannot be used").because(error.without_url())

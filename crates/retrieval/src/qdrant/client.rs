@@ -10,8 +10,6 @@ use uuid::Uuid;
 
 use crate::http::{self, Rest};
 
-/// A turn waits for its passages, so a search cannot wait long.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a write is tried, and how long to wait before the second try; four times as long before the third.
@@ -60,6 +58,7 @@ pub(super) struct Client {
     /// Up to and with the collection.
     url: String,
     api_key: Option<SecretString>,
+    read_timeout: Duration,
     rest: Rest,
 }
 
@@ -104,10 +103,11 @@ impl Client {
         url: &str,
         collection: &str,
         api_key: Option<SecretString>,
+        read_timeout: Duration,
     ) -> Result<Self, reqwest::Error> {
         let http = http::client(url)?;
         let url = format!("{}/collections/{collection}", url.trim_end_matches('/'));
-        Ok(Self { http, url, api_key, rest: Rest::of(REST) })
+        Ok(Self { http, url, api_key, read_timeout, rest: Rest::of(REST) })
     }
 
     /// The collection's description. None when it does not exist.
@@ -220,7 +220,7 @@ impl Client {
         if self.rest.is_on() {
             return Err(QdrantError::Resting);
         }
-        let outcome = self.request(method, path, body, READ_TIMEOUT).await;
+        let outcome = self.request(method, path, body, self.read_timeout).await;
         match &outcome {
             Err(QdrantError::Away(_)) => self.rest.note(&outcome),
             _ => self.rest.note(&Ok::<(), ()>(())),

@@ -22,6 +22,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -62,6 +63,12 @@ pub struct QdrantOptions {
     pub api_key: Option<SecretString>,
     /// A file that may be made and removed: what the file system takes the time to be is read from it.
     pub clock_file: PathBuf,
+    pub read_timeout: Duration,
+}
+
+impl QdrantOptions {
+    /// A turn waits for its passages, so a search cannot wait long.
+    pub const READ_TIMEOUT: Duration = Duration::from_secs(5);
 }
 
 /// Passages in a Qdrant server. It need not be there when this is made, nor stay there.
@@ -96,8 +103,8 @@ impl QdrantIndex {
         options: QdrantOptions,
         embedder: Option<Embedder>,
     ) -> Result<Self, reqwest::Error> {
-        let QdrantOptions { url, collection, api_key, clock_file } = options;
-        let client = Client::new(&url, &collection, api_key)?;
+        let QdrantOptions { url, collection, api_key, clock_file, read_timeout } = options;
+        let client = Client::new(&url, &collection, api_key, read_timeout)?;
         let inner = Inner {
             client,
             clock_file,

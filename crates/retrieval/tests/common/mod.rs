@@ -1,7 +1,7 @@
 //! Where tests find Qdrant, and what is in it.
 #![allow(dead_code, reason = "every test program uses another part of this module")]
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -22,6 +22,8 @@ pub(crate) fn qdrant(home: &Path) -> Result<QdrantOptions, String> {
         collection: format!("test-{}", Uuid::from_u128(rand::random()).simple()),
         api_key: None,
         clock_file: home.join("clock"),
+        // One engine that is made for one thread serves all tests.
+        read_timeout: Duration::from_secs(60),
     })
 }
 

@@ -15,6 +15,7 @@ use std::{
     io::{self, Write},
     path::Path,
     process::ExitCode,
+    time::Duration,
 };
 
 use skein_core::{
@@ -60,6 +61,7 @@ async fn index_once(root: &Path, index: &str) -> Outcome<()> {
                 collection: collection.to_owned(),
                 api_key: None,
                 clock_file: std::env::temp_dir().join(collection),
+                read_timeout: Duration::from_secs(60),
             };
             update(&QdrantIndex::new(options)?, root).await?
         }
