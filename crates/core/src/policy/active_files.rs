@@ -34,38 +34,40 @@ pub fn check(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<GivenFile>,
         return Err(Error::TooLarge { what: "activeFiles", size, limit });
     }
     let mut seen = HashSet::with_capacity(files.len());
-    for file in &files {
-        check_path(&file.path)?;
-        if !seen.insert(steps(&file.path).collect::<Vec<_>>()) {
+    let mut checked = Vec::with_capacity(files.len());
+    for mut file in files {
+        file.path = normal_path(&file.path)?;
+        if !seen.insert(file.path.clone()) {
             let reason = format!("{:?} is listed twice", file.path);
             return Err(Error::Invalid { field: "activeFiles", reason });
         }
+        checked.push(check_file(file)?);
     }
-    drop(seen);
-    files.into_iter().map(check_file).collect()
+    Ok(checked)
 }
 
-/// A path stays inside the workspace by its own words: relative, and never upwards.
-pub fn check_path(path: &str) -> Result<(), Error> {
-    if steps(path).next().is_none() || path.contains('\0') {
-        let reason = "a path must name a file and not contain NUL characters".to_owned();
-        return Err(Error::Invalid { field: "activeFiles.path", reason });
-    }
+/// The one spelling of a path: `./a//b` is `a/b`. Files are told apart by it.
+///
+/// It stays inside the workspace by its own words: relative, and never upwards.
+pub fn normal_path(path: &str) -> Result<String, Error> {
     if path.len() > MAX_PATH_BYTES {
         let (size, limit) = (path.len() as u64, MAX_PATH_BYTES as u64);
         return Err(Error::TooLarge { what: "activeFiles.path", size, limit });
     }
-    let drive = path.as_bytes().get(1) == Some(&b':');
-    let escapes = path.split(['/', '\\']).any(|part| part == "..");
-    if path.starts_with(['/', '\\', '~']) || drive || escapes {
+    let is_step = |step: &&str| !step.is_empty() && *step != ".";
+    let normal = path.split('/').filter(is_step).collect::<Vec<_>>().join("/");
+    let names_folder = !path.split('/').next_back().is_some_and(|last| is_step(&last));
+    let is_absolute = path.starts_with('/') && !normal.is_empty();
+    let drive = normal.as_bytes().get(1) == Some(&b':');
+    let escapes = normal.split(['/', '\\']).any(|part| part == "..");
+    if is_absolute || normal.starts_with(['\\', '~']) || drive || escapes {
         return Err(Error::PathOutsideWorkspace { path: path.chars().take(256).collect() });
     }
-    Ok(())
-}
-
-/// What a path says, however it is written: `a//b` and `./a/b` are `a/b`.
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|step| !step.is_empty() && *step != ".")
+    if names_folder || path.contains('\0') {
+        let reason = "must name a file, not a directory, and not contain NUL characters".to_owned();
+        return Err(Error::Invalid { field: "activeFiles.path", reason });
+    }
+    Ok(normal)
 }
 
 fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
@@ -146,8 +148,17 @@ mod tests {
 
     #[test]
     fn paths_that_leave_the_workspace_are_refused() {
-        for path in ["/etc/passwd", "../x", "a/../../x", "a\\..\\b", "C:\\x", "~/x", "\\\\host\\x"]
-        {
+        for path in [
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            "a\\..\\b",
+            "C:\\x",
+            "./C:\\x",
+            "~/x",
+            ".//~/x",
+            "\\\\host\\x",
+        ] {
             let refused = check(vec![file(path, "")], 10);
             assert!(matches!(refused, Err(Error::PathOutsideWorkspace { .. })), "{path}");
         }
@@ -169,6 +180,17 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn a_file_is_kept_by_the_one_spelling_of_its_path() {
+        let written = ["a.rs", "./b.rs", "src//c.rs", "./src/./d.rs", "..e/.f"];
+
+        let files = written.iter().map(|path| file(path, "")).collect();
+        let kept: Vec<_> =
+            check(files, 10).unwrap().into_iter().map(|given| given.file.path).collect();
+
+        assert_eq!(kept, ["a.rs", "b.rs", "src/c.rs", "src/d.rs", "..e/.f"]);
+    }
+
     fn duplicates_wrong_hashes_missing_contents_and_too_many_files_are_refused() {
         let wrong = ActiveFile { content_hash: Some("0".repeat(64)), ..file("a", "x") };
         let missing = ActiveFile { path: "a".to_owned(), ..Default::default() };
@@ -177,7 +199,7 @@ mod tests {
             let twice = check(vec![file(one, ""), file(other, "")], 10);
             assert!(matches!(twice, Err(Error::Invalid { .. })), "{one} {other}");
         }
-        for nothing in ["", ".", "./", "./."] {
+        for nothing in ["", ".", "./", "./.", "/", "src/", "src/."] {
             let unnamed = check(vec![file(nothing, "")], 10);
             assert!(matches!(unnamed, Err(Error::Invalid { .. })), "{nothing:?}");
         }

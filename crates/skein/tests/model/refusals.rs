@@ -17,6 +17,7 @@ async fn files_that_cannot_be_taken_are_refused_before_anything_is_written() {
         (422, "path_outside_workspace", json!([file("C:\\x", "x")])),
         (400, "invalid_request", json!([file("a", "x"), file("a", "x")])),
         (400, "invalid_request", json!([file("a\0", "x")])),
+        (400, "invalid_request", json!([file("src/", "x")])),
         (400, "invalid_request", json!([{"path": "a"}])),
         (422, "hash_mismatch", json!([wrong])),
         (413, "payload_too_large", json!(one_too_many)),
