@@ -79,6 +79,10 @@ fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
                 return Err(Error::HashMismatch { path: file.path });
             }
             let size = content.len() as u64;
+            if file.size_bytes.is_some_and(|given| given != size) {
+                let reason = format!("the content of {:?} has {size} bytes", file.path);
+                return Err(Error::Invalid { field: "activeFiles.sizeBytes", reason });
+            }
             let (fate, reason) = fate_of(content, size);
             (actual, size, fate, reason)
         }
@@ -88,14 +92,15 @@ fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
                 let reason = "is larger than any file".to_owned();
                 return Err(Error::Invalid { field: "activeFiles.sizeBytes", reason });
             }
-            let Some(given) = given.filter(|_| size > MAX_FILE_BYTES) else {
+            if size <= MAX_FILE_BYTES {
+                let path = &file.path;
                 let reason = format!(
-                    "{:?} has no content; only files over {MAX_FILE_BYTES} bytes may name just hash and size",
-                    file.path
+                    "{path:?} has none; only over {MAX_FILE_BYTES} bytes it may be left out"
                 );
-                return Err(Error::Invalid { field: "activeFiles", reason });
-            };
-            (given, size, FileFate::TooLarge, too_large(size))
+                return Err(Error::Invalid { field: "activeFiles.content", reason });
+            }
+            let sha256 = given.unwrap_or(Sha256Hash::UNKNOWN);
+            (sha256, size, FileFate::TooLarge, too_large(size))
         }
     };
     let is_sendable = fate == FileFate::NotUsed;
@@ -146,6 +151,14 @@ mod tests {
         }
     }
 
+    /// Of one file that is refused.
+    fn wrong_field(file: ActiveFile) -> &'static str {
+        match check(vec![file], 10) {
+            Err(Error::Invalid { field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn paths_that_leave_the_workspace_are_refused() {
         for path in [
@@ -168,6 +181,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_kept_by_the_one_spelling_of_its_path() {
+        let written = ["a.rs", "./b.rs", "src//c.rs", "./src/./d.rs", "..e/.f"];
+
+        let files = written.iter().map(|path| file(path, "")).collect();
+        let kept: Vec<_> =
+            check(files, 10).unwrap().into_iter().map(|given| given.file.path).collect();
+
+        assert_eq!(kept, ["a.rs", "b.rs", "src/c.rs", "src/d.rs", "..e/.f"]);
+    }
+
+    #[test]
     fn a_file_of_exactly_the_limit_is_kept_and_a_larger_one_is_too_large() {
         let limit = usize::try_from(MAX_FILE_BYTES).unwrap();
 
@@ -180,20 +204,40 @@ mod tests {
     }
 
     #[test]
-    #[test]
-    fn a_file_is_kept_by_the_one_spelling_of_its_path() {
-        let written = ["a.rs", "./b.rs", "src//c.rs", "./src/./d.rs", "..e/.f"];
+    fn a_large_file_needs_neither_content_nor_hash() {
+        let told = |content_hash: Option<&str>| ActiveFile {
+            path: "a".to_owned(),
+            size_bytes: Some(MAX_FILE_BYTES + 1),
+            content_hash: content_hash.map(str::to_owned),
+            ..Default::default()
+        };
 
-        let files = written.iter().map(|path| file(path, "")).collect();
-        let kept: Vec<_> =
-            check(files, 10).unwrap().into_iter().map(|given| given.file.path).collect();
+        let unnamed = check(vec![told(None)], 10).unwrap().remove(0).file;
+        let hash = Sha256Hash::of(b"x");
+        let named = check(vec![told(Some(&hash.to_string()))], 10).unwrap().remove(0).file;
 
-        assert_eq!(kept, ["a.rs", "b.rs", "src/c.rs", "src/d.rs", "..e/.f"]);
+        assert_eq!((unnamed.fate, unnamed.known_hash()), (FileFate::TooLarge, None));
+        assert_eq!((named.fate, named.known_hash()), (FileFate::TooLarge, Some(hash)));
     }
 
+    #[test]
+    fn a_size_that_is_not_the_contents_is_refused() {
+        let sized = |size_bytes| ActiveFile { size_bytes: Some(size_bytes), ..file("a", "äb") };
+
+        assert!(check(vec![sized(3)], 10).is_ok());
+        for wrong in [0, 2, 4, MAX_FILE_BYTES + 1] {
+            assert_eq!(wrong_field(sized(wrong)), "activeFiles.sizeBytes", "{wrong}");
+        }
+    }
+
+    #[test]
     fn duplicates_wrong_hashes_missing_contents_and_too_many_files_are_refused() {
         let wrong = ActiveFile { content_hash: Some("0".repeat(64)), ..file("a", "x") };
-        let missing = ActiveFile { path: "a".to_owned(), ..Default::default() };
+        let missing = ActiveFile {
+            path: "a".to_owned(),
+            size_bytes: Some(MAX_FILE_BYTES),
+            ..Default::default()
+        };
 
         for (one, other) in [("a", "a"), ("a", "./a"), ("a/b", "a//b"), ("a/./b", "a/b")] {
             let twice = check(vec![file(one, ""), file(other, "")], 10);
@@ -208,7 +252,7 @@ mod tests {
         let immense = ActiveFile { size_bytes: Some(u64::MAX), ..missing.clone() };
         assert!(matches!(check(vec![immense], 10), Err(Error::Invalid { .. })));
         assert!(matches!(check(vec![wrong], 10), Err(Error::HashMismatch { .. })));
-        assert!(matches!(check(vec![missing], 10), Err(Error::Invalid { .. })));
+        assert_eq!(wrong_field(missing), "activeFiles.content");
         assert!(matches!(
             check((0..11).map(|n| file(&n.to_string(), "")).collect(), 10),
             Err(Error::TooLarge { .. })
