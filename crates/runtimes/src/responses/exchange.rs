@@ -205,6 +205,7 @@ impl Exchange {
         if self.reply.continues() && refusal.is_lost_chain() {
             self.finish(End::ChainLost);
             return;
+            self.give_raw(refusal.as_event_stream());
         }
         match refusal.pause(self.calls) {
             Some(pause) if self.calls < self.attempts => {

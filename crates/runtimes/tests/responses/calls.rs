@@ -117,7 +117,13 @@ async fn a_lost_chain_is_told_and_nothing_ran() {
 
     let seen = run(settings(&server), Prompt { previous_response_id, ..prompt("two") }).await;
 
-    assert_eq!(seen.0, [AgentUpdate::Finished(AgentOutcome::ChainLost { calls: 2 })]);
+    let [AgentUpdate::Raw(raw), AgentUpdate::Finished(outcome)] = &seen.0[..] else {
+        panic!("{:?}", seen.0)
+    };
+    let raw = std::str::from_utf8(raw).unwrap();
+    assert!(raw.starts_with(": 400 Bad Request\n{"), "{raw}");
+    assert!(raw.contains("previous_response_not_found") && raw.ends_with("}\n\n"), "{raw}");
+    assert_eq!(*outcome, AgentOutcome::ChainLost { calls: 2 });
     assert_eq!(server.dispatches().len(), 1);
 }
 
