@@ -9,6 +9,7 @@ use skein_core::{
 };
 use skein_runtimes::responses::{ProviderSettings, SecretString, Timeouts};
 use skein_testkit::responses::{Answer, Refusal, ResponsesServer, Script, Settings, Wire};
+use tokio::net::TcpListener;
 
 use crate::support::{
     Bare, Log, Seen, edit, impatient, prompt, request, run, runtime, settings, settings_at,
@@ -104,6 +105,20 @@ async fn a_provider_that_is_not_there_fails_the_turn() {
 
     let (code, message) = seen.failure();
     assert_eq!(code, FailureCode::ProviderError);
+    assert!(message.starts_with("the provider cannot be reached: "), "{message}");
+}
+
+#[tokio::test]
+async fn a_connection_that_takes_too_long_is_a_time_out() {
+    // It accepts, and then never answers the TLS handshake, which is a part of connecting.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = settings_at(&format!("https://{}/v1", silent.local_addr().unwrap()));
+    let timeouts = Timeouts { connect: Duration::from_millis(100), ..settings.timeouts };
+
+    let seen = run(ProviderSettings { timeouts, ..settings }, prompt("hi")).await;
+
+    let (code, message) = seen.failure();
+    assert_eq!(code, FailureCode::ProviderTimeout);
     assert!(message.starts_with("the provider cannot be reached: "), "{message}");
 }
 
