@@ -80,7 +80,7 @@ fn providers_are_listed_without_secrets() {
 #[test]
 fn an_added_provider_is_printed_as_the_list_has_it() {
     let home = TestHome::with_config("");
-    let url = "https://me:hunter2@example.org/v1";
+    let url = "https://example.org/v1";
     let add = ["provider", "add", "own", "--base-url", url, "--key-env", "OWN_KEY", "--json"];
 
     let added = Ran::of(home.command(&add).env("OWN_KEY", "hunter3"));
@@ -95,6 +95,7 @@ fn an_added_provider_is_printed_as_the_list_has_it() {
         })
     );
     assert_eq!(listed.json()["providers"], json!([added.json()]));
+    assert!(!added.stderr.contains("hunter3"), "{}", added.stderr);
 }
 
 #[test]
