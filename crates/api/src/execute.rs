@@ -89,6 +89,7 @@ pub struct ActiveFile {
     /// SHA-256 in lower-case hex.
     #[schema(pattern = "^[0-9a-f]{64}$")]
     pub content_hash: Option<String>,
+    /// Of the content, if that is given.
     pub size_bytes: Option<u64>,
     pub is_touched: Option<bool>,
     pub is_open: Option<bool>,

@@ -111,7 +111,8 @@ pub struct ChunkRef {
 #[serde(rename_all = "camelCase")]
 pub struct ActiveFileRef {
     pub path: String,
-    pub content_hash: String,
+    /// Null when the file is too large to send and the caller did not tell it.
+    pub content_hash: Option<String>,
     pub size_bytes: u64,
     pub is_touched: bool,
     #[serde(rename = "wasSentToLLM")]
@@ -321,7 +322,7 @@ impl From<&TurnFile> for ActiveFileRef {
     fn from(file: &TurnFile) -> Self {
         Self {
             path: file.path.clone(),
-            content_hash: file.sha256.to_string(),
+            content_hash: file.known_hash().map(|hash| hash.to_string()),
             size_bytes: file.size_bytes,
             is_touched: file.is_touched,
             was_sent: file.fate == FileFate::Sent,

@@ -49,7 +49,8 @@ pub struct Chain {
 #[serde(rename_all = "camelCase")]
 pub struct ContextFile {
     pub path: String,
-    pub content_hash: String,
+    /// Null when the file is too large to send and the caller did not tell it.
+    pub content_hash: Option<String>,
     pub size_bytes: u64,
     /// sent, unchanged, too_large or binary; not_used by agents that take no files, waiting before the turn starts.
     pub fate: &'static str,
@@ -172,8 +173,8 @@ impl Chain {
 impl From<model::TurnFile> for ContextFile {
     fn from(file: model::TurnFile) -> Self {
         Self {
+            content_hash: file.known_hash().map(|hash| hash.to_string()),
             path: file.path,
-            content_hash: file.sha256.to_string(),
             size_bytes: file.size_bytes,
             fate: file.fate.as_str(),
             reason: file.reason,

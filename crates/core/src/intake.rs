@@ -8,7 +8,7 @@ use crate::{
     policy::{
         active_files::{self, ActiveFile},
         delta::GivenFile,
-        text::{check_instruction, check_optional, check_scope},
+        text::{check_instruction, check_model, check_optional, check_scope},
     },
     sessions::NewSession,
 };
@@ -90,7 +90,7 @@ pub struct Rebind {
 /// Normalises a request of any shape.
 pub fn normalize(request: ExecuteRequest, limits: &Limits) -> Result<ExecuteCommand, Error> {
     check_instruction(&request.instruction, limits.instruction_bytes)?;
-    check_optional("model", request.model.as_deref(), limits.field_bytes)?;
+    check_model(request.model.as_deref(), limits.field_bytes)?;
     check_optional("workspaceId", request.workspace_id.as_deref(), limits.field_bytes)?;
     check_optional("repo", request.repo.as_deref(), limits.field_bytes)?;
     check_optional("language", request.language.as_deref(), limits.field_bytes)?;

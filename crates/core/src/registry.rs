@@ -15,7 +15,7 @@ use crate::{
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
     policy::{
         access,
-        text::{check_optional, check_text},
+        text::{check_filled, check_model, check_optional, check_text},
     },
     ports::{
         AuditEntry, ChangeSet, Conflict, Resource, ResourceKind, StoreError, WorkspaceError, Write,
@@ -295,17 +295,13 @@ impl Registry {
     }
 
     fn check_name(&self, name: &str) -> Result<(), Error> {
-        check_text("name", name, self.platform.limits.field_bytes)?;
-        if name.trim().is_empty() {
-            return Err(Error::Invalid { field: "name", reason: "must not be empty".to_owned() });
-        }
-        Ok(())
+        check_filled("name", name, self.platform.limits.field_bytes)
     }
 
     fn check_agent_spec(&self, spec: &AgentContextSpec) -> Result<(), Error> {
         let max = self.platform.limits.field_bytes;
         check_optional("collection", spec.collection.as_deref(), max)?;
-        check_optional("model", spec.model.as_deref(), max)?;
+        check_model(spec.model.as_deref(), max)?;
         match self.agents.named(&spec.agent) {
             Some(_) => Ok(()),
             None => Err(Error::UnknownReference { field: "agent", value: spec.agent.clone() }),
@@ -314,7 +310,7 @@ impl Registry {
 
     fn check_conversation_spec(&self, spec: &ConversationSpec) -> Result<(), Error> {
         check_text("systemPrompt", &spec.system_prompt, MAX_SYSTEM_PROMPT_BYTES)?;
-        check_optional("model", spec.model.as_deref(), self.platform.limits.field_bytes)?;
+        check_model(spec.model.as_deref(), self.platform.limits.field_bytes)?;
         if spec.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
             let reason = "must be between 0 and 2".to_owned();
             return Err(Error::Invalid { field: "temperature", reason });

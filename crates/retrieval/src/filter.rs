@@ -18,18 +18,17 @@ impl PathFilter {
         let mut globs = GlobSetBuilder::new();
         let mut glob_places = Vec::new();
         for pattern in patterns {
-            let pattern = pattern.trim_start_matches("./").trim_matches('/');
-            match glob(pattern) {
+            let pattern = normal(pattern);
+            match glob(&pattern) {
                 Some(glob) => {
                     globs.add(glob);
-                    glob_places.push(place(pattern));
+                    glob_places.push(place(&pattern));
                 }
-                None => prefixes.push(pattern.to_owned()),
+                None => prefixes.push(pattern),
             }
         }
         let globs = if !glob_places.is_empty() { globs.build().ok() } else { None };
-        let is_everywhere =
-            patterns.is_empty() || prefixes.iter().any(|prefix| prefix.is_empty() || prefix == ".");
+        let is_everywhere = patterns.is_empty() || prefixes.iter().any(String::is_empty);
         Self { prefixes, globs, glob_places, is_everywhere }
     }
 
@@ -51,6 +50,12 @@ impl PathFilter {
             || self.prefixes.iter().any(is_below)
             || self.globs.as_ref().is_some_and(|globs| globs.is_match(path))
     }
+}
+
+/// As paths are spelled in an index: `./a//b/` is `a/b`, and `.` is nothing.
+fn normal(pattern: &str) -> String {
+    let steps = pattern.split('/').filter(|step| !step.is_empty() && *step != ".");
+    steps.collect::<Vec<_>>().join("/")
 }
 
 /// The part of a glob before its first directory that is a pattern.
@@ -82,6 +87,7 @@ mod tests {
     fn a_path_means_itself_and_what_is_below_it() {
         assert_eq!(matching("src"), ["src/a.rs", "src/deep/b.rs"]);
         assert_eq!(matching("./src/deep/"), ["src/deep/b.rs"]);
+        assert_eq!(matching(".//src/./deep"), ["src/deep/b.rs"]);
         assert_eq!(matching("d.rs"), ["d.rs"]);
         assert_eq!(
             matching("."),
@@ -93,6 +99,7 @@ mod tests {
     fn a_glob_means_what_it_matches() {
         assert_eq!(matching("src/*.rs"), ["src/a.rs"]);
         assert_eq!(matching("src/**/*.rs"), ["src/a.rs", "src/deep/b.rs"]);
+        assert_eq!(matching("src//./*.rs"), ["src/a.rs"]);
         assert_eq!(matching("*.md"), ["docs/[x].md"]);
         assert_eq!(matching("{d,a}.rs"), ["src/a.rs", "d.rs"]);
     }

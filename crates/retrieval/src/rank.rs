@@ -76,19 +76,21 @@ pub(crate) fn weights(subject: &Subject<'_>) -> HashMap<String, f64> {
 /// A question with what its tokens are worth in one corpus.
 pub(crate) struct Ranking<'a> {
     question: &'a Question,
-    worth: HashMap<&'a str, (usize, f64)>,
+    /// Where each token stands among the question's terms.
+    places: HashMap<&'a str, usize>,
+    /// In the order of the terms, in which they are also added up: another order rounds to another score.
+    worth: Vec<f64>,
     total: f64,
 }
 
 impl<'a> Ranking<'a> {
     /// `frequencies`: how many of the `passages` have each of the question's terms.
     pub(crate) fn new(question: &'a Question, frequencies: &[u64], passages: u64) -> Self {
-        let pairs = question.terms.iter().zip(frequencies).enumerate();
-        let worth: HashMap<&str, (usize, f64)> = pairs
-            .map(|(at, (term, count))| (term.as_str(), (at, rarity(*count, passages))))
-            .collect();
-        let total = worth.values().map(|(_, worth)| worth).sum::<f64>().max(f64::MIN_POSITIVE);
-        Self { question, worth, total }
+        let terms = question.terms.iter().enumerate();
+        let places = terms.map(|(at, term)| (term.as_str(), at)).collect();
+        let worth: Vec<f64> = frequencies.iter().map(|count| rarity(*count, passages)).collect();
+        let total = worth.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        Self { question, places, worth, total }
     }
 
     /// 0 when nothing matches; about 1 when everything does; more for a definition.
@@ -100,8 +102,9 @@ impl<'a> Ranking<'a> {
         }
         let matched: f64 = self
             .worth
-            .values()
-            .map(|(at, worth)| worth * weights[*at] / (SATURATION + weights[*at]))
+            .iter()
+            .zip(&weights)
+            .map(|(worth, weight)| worth * weight / (SATURATION + weight))
             .sum();
         let relevance = matched * (1.0 + SATURATION) / self.total / 2.0;
         let named = DEFINITION * self.defines(subject) + FILE_NAME * self.names_file(subject.path);
@@ -113,8 +116,8 @@ impl<'a> Ranking<'a> {
         let mut length = 0_u32;
         tokens(text, |token| {
             length += 1;
-            if let Some((at, _)) = self.worth.get(token) {
-                counts[*at] += 1;
+            if let Some(count) = self.places.get(token).and_then(|at| counts.get_mut(*at)) {
+                *count += 1;
             }
         });
         for (weight, count) in weights.iter_mut().zip(counts) {
@@ -219,5 +222,28 @@ pub(crate) fn add_company<F: Copy + Eq + Hash>(scores: &mut [f64], files: &[F]) 
     for (score, file) in scores.iter_mut().zip(files) {
         let others = sums.get(file).map_or(0.0, |sum| sum - *score);
         *score += (others * COMPANY).min(*score * MAX_COMPANY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_has_the_same_score_every_time() {
+        let words: Vec<String> = (0..60).map(|n| format!("word{}", letters(n))).collect();
+        let text = words.join(" ");
+        let question = Question::of(&text);
+        let frequencies: Vec<u64> = (0..question.terms.len() as u64).map(|n| n * n + 1).collect();
+        let subject = Subject { symbol: None, path: "src/a.rs", text: &text };
+        let score = || Ranking::new(&question, &frequencies, 10_000).score(&subject);
+
+        let scores: Vec<u64> = (0..200).map(|_| score().to_bits()).collect();
+
+        assert_eq!(scores, vec![scores[0]; 200]);
+    }
+
+    fn letters(n: u8) -> String {
+        String::from_utf8(vec![b'a' + n / 26, b'a' + n % 26]).unwrap()
     }
 }

@@ -21,6 +21,9 @@ pub struct PayloadMeta {
 pub struct Sha256Hash([u8; 32]);
 
 impl Sha256Hash {
+    /// Stands where a hash was not told. Nothing has it.
+    pub const UNKNOWN: Self = Self([0; 32]);
+
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }

@@ -67,6 +67,7 @@ pub struct Asked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnFile {
     pub path: String,
+    /// [`Sha256Hash::UNKNOWN`] of a file that is too large to send, when the caller did not tell.
     pub sha256: Sha256Hash,
     pub size_bytes: u64,
     pub is_touched: bool,
@@ -74,6 +75,13 @@ pub struct TurnFile {
     pub is_named: bool,
     pub fate: FileFate,
     pub reason: String,
+}
+
+impl TurnFile {
+    /// None when the caller did not tell.
+    pub fn known_hash(&self) -> Option<Sha256Hash> {
+        Some(self.sha256).filter(|hash| *hash != Sha256Hash::UNKNOWN)
+    }
 }
 
 named_enum! {

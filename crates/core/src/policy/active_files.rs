@@ -34,38 +34,40 @@ pub fn check(files: Vec<ActiveFile>, max_files: usize) -> Result<Vec<GivenFile>,
         return Err(Error::TooLarge { what: "activeFiles", size, limit });
     }
     let mut seen = HashSet::with_capacity(files.len());
-    for file in &files {
-        check_path(&file.path)?;
-        if !seen.insert(steps(&file.path).collect::<Vec<_>>()) {
+    let mut checked = Vec::with_capacity(files.len());
+    for mut file in files {
+        file.path = normal_path(&file.path)?;
+        if !seen.insert(file.path.clone()) {
             let reason = format!("{:?} is listed twice", file.path);
             return Err(Error::Invalid { field: "activeFiles", reason });
         }
+        checked.push(check_file(file)?);
     }
-    drop(seen);
-    files.into_iter().map(check_file).collect()
+    Ok(checked)
 }
 
-/// A path stays inside the workspace by its own words: relative, and never upwards.
-pub fn check_path(path: &str) -> Result<(), Error> {
-    if steps(path).next().is_none() || path.contains('\0') {
-        let reason = "a path must name a file and not contain NUL characters".to_owned();
-        return Err(Error::Invalid { field: "activeFiles.path", reason });
-    }
+/// The one spelling of a path: `./a//b` is `a/b`. Files are told apart by it.
+///
+/// It stays inside the workspace by its own words: relative, and never upwards.
+pub fn normal_path(path: &str) -> Result<String, Error> {
     if path.len() > MAX_PATH_BYTES {
         let (size, limit) = (path.len() as u64, MAX_PATH_BYTES as u64);
         return Err(Error::TooLarge { what: "activeFiles.path", size, limit });
     }
-    let drive = path.as_bytes().get(1) == Some(&b':');
-    let escapes = path.split(['/', '\\']).any(|part| part == "..");
-    if path.starts_with(['/', '\\', '~']) || drive || escapes {
+    let is_step = |step: &&str| !step.is_empty() && *step != ".";
+    let normal = path.split('/').filter(is_step).collect::<Vec<_>>().join("/");
+    let names_folder = !path.split('/').next_back().is_some_and(|last| is_step(&last));
+    let is_absolute = path.starts_with('/') && !normal.is_empty();
+    let drive = normal.as_bytes().get(1) == Some(&b':');
+    let escapes = normal.split(['/', '\\']).any(|part| part == "..");
+    if is_absolute || normal.starts_with(['\\', '~']) || drive || escapes {
         return Err(Error::PathOutsideWorkspace { path: path.chars().take(256).collect() });
     }
-    Ok(())
-}
-
-/// What a path says, however it is written: `a//b` and `./a/b` are `a/b`.
-fn steps(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|step| !step.is_empty() && *step != ".")
+    if names_folder || path.contains('\0') {
+        let reason = "must name a file, not a directory, and not contain NUL characters".to_owned();
+        return Err(Error::Invalid { field: "activeFiles.path", reason });
+    }
+    Ok(normal)
 }
 
 fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
@@ -77,6 +79,10 @@ fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
                 return Err(Error::HashMismatch { path: file.path });
             }
             let size = content.len() as u64;
+            if file.size_bytes.is_some_and(|given| given != size) {
+                let reason = format!("the content of {:?} has {size} bytes", file.path);
+                return Err(Error::Invalid { field: "activeFiles.sizeBytes", reason });
+            }
             let (fate, reason) = fate_of(content, size);
             (actual, size, fate, reason)
         }
@@ -86,14 +92,15 @@ fn check_file(file: ActiveFile) -> Result<GivenFile, Error> {
                 let reason = "is larger than any file".to_owned();
                 return Err(Error::Invalid { field: "activeFiles.sizeBytes", reason });
             }
-            let Some(given) = given.filter(|_| size > MAX_FILE_BYTES) else {
+            if size <= MAX_FILE_BYTES {
+                let path = &file.path;
                 let reason = format!(
-                    "{:?} has no content; only files over {MAX_FILE_BYTES} bytes may name just hash and size",
-                    file.path
+                    "{path:?} has none; only over {MAX_FILE_BYTES} bytes it may be left out"
                 );
-                return Err(Error::Invalid { field: "activeFiles", reason });
-            };
-            (given, size, FileFate::TooLarge, too_large(size))
+                return Err(Error::Invalid { field: "activeFiles.content", reason });
+            }
+            let sha256 = given.unwrap_or(Sha256Hash::UNKNOWN);
+            (sha256, size, FileFate::TooLarge, too_large(size))
         }
     };
     let is_sendable = fate == FileFate::NotUsed;
@@ -144,16 +151,44 @@ mod tests {
         }
     }
 
+    /// Of one file that is refused.
+    fn wrong_field(file: ActiveFile) -> &'static str {
+        match check(vec![file], 10) {
+            Err(Error::Invalid { field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn paths_that_leave_the_workspace_are_refused() {
-        for path in ["/etc/passwd", "../x", "a/../../x", "a\\..\\b", "C:\\x", "~/x", "\\\\host\\x"]
-        {
+        for path in [
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            "a\\..\\b",
+            "C:\\x",
+            "./C:\\x",
+            "~/x",
+            ".//~/x",
+            "\\\\host\\x",
+        ] {
             let refused = check(vec![file(path, "")], 10);
             assert!(matches!(refused, Err(Error::PathOutsideWorkspace { .. })), "{path}");
         }
         for path in ["src/a.rs", "..a/b", "a..b", "...", ".github/x"] {
             assert!(check(vec![file(path, "")], 10).is_ok(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_file_is_kept_by_the_one_spelling_of_its_path() {
+        let written = ["a.rs", "./b.rs", "src//c.rs", "./src/./d.rs", "..e/.f"];
+
+        let files = written.iter().map(|path| file(path, "")).collect();
+        let kept: Vec<_> =
+            check(files, 10).unwrap().into_iter().map(|given| given.file.path).collect();
+
+        assert_eq!(kept, ["a.rs", "b.rs", "src/c.rs", "src/d.rs", "..e/.f"]);
     }
 
     #[test]
@@ -169,15 +204,46 @@ mod tests {
     }
 
     #[test]
+    fn a_large_file_needs_neither_content_nor_hash() {
+        let told = |content_hash: Option<&str>| ActiveFile {
+            path: "a".to_owned(),
+            size_bytes: Some(MAX_FILE_BYTES + 1),
+            content_hash: content_hash.map(str::to_owned),
+            ..Default::default()
+        };
+
+        let unnamed = check(vec![told(None)], 10).unwrap().remove(0).file;
+        let hash = Sha256Hash::of(b"x");
+        let named = check(vec![told(Some(&hash.to_string()))], 10).unwrap().remove(0).file;
+
+        assert_eq!((unnamed.fate, unnamed.known_hash()), (FileFate::TooLarge, None));
+        assert_eq!((named.fate, named.known_hash()), (FileFate::TooLarge, Some(hash)));
+    }
+
+    #[test]
+    fn a_size_that_is_not_the_contents_is_refused() {
+        let sized = |size_bytes| ActiveFile { size_bytes: Some(size_bytes), ..file("a", "äb") };
+
+        assert!(check(vec![sized(3)], 10).is_ok());
+        for wrong in [0, 2, 4, MAX_FILE_BYTES + 1] {
+            assert_eq!(wrong_field(sized(wrong)), "activeFiles.sizeBytes", "{wrong}");
+        }
+    }
+
+    #[test]
     fn duplicates_wrong_hashes_missing_contents_and_too_many_files_are_refused() {
         let wrong = ActiveFile { content_hash: Some("0".repeat(64)), ..file("a", "x") };
-        let missing = ActiveFile { path: "a".to_owned(), ..Default::default() };
+        let missing = ActiveFile {
+            path: "a".to_owned(),
+            size_bytes: Some(MAX_FILE_BYTES),
+            ..Default::default()
+        };
 
         for (one, other) in [("a", "a"), ("a", "./a"), ("a/b", "a//b"), ("a/./b", "a/b")] {
             let twice = check(vec![file(one, ""), file(other, "")], 10);
             assert!(matches!(twice, Err(Error::Invalid { .. })), "{one} {other}");
         }
-        for nothing in ["", ".", "./", "./."] {
+        for nothing in ["", ".", "./", "./.", "/", "src/", "src/."] {
             let unnamed = check(vec![file(nothing, "")], 10);
             assert!(matches!(unnamed, Err(Error::Invalid { .. })), "{nothing:?}");
         }
@@ -186,7 +252,7 @@ mod tests {
         let immense = ActiveFile { size_bytes: Some(u64::MAX), ..missing.clone() };
         assert!(matches!(check(vec![immense], 10), Err(Error::Invalid { .. })));
         assert!(matches!(check(vec![wrong], 10), Err(Error::HashMismatch { .. })));
-        assert!(matches!(check(vec![missing], 10), Err(Error::Invalid { .. })));
+        assert_eq!(wrong_field(missing), "activeFiles.content");
         assert!(matches!(
             check((0..11).map(|n| file(&n.to_string(), "")).collect(), 10),
             Err(Error::TooLarge { .. })

@@ -10,7 +10,7 @@ use similar::TextDiff;
 
 use crate::{
     model::{FileAction, FileBundle, FileChange, Sha256Hash},
-    policy::active_files::check_path,
+    policy::active_files::normal_path,
 };
 
 /// More than this is not an edit.
@@ -42,7 +42,8 @@ pub struct Base {
 
 /// Reads a call's arguments. The reason is for the turn's warnings.
 pub fn parse(arguments: &str) -> Result<Proposal, String> {
-    let proposal: Proposal = serde_json::from_str(arguments).map_err(|error| error.to_string())?;
+    let mut proposal: Proposal =
+        serde_json::from_str(arguments).map_err(|error| error.to_string())?;
     if proposal.files.is_empty() {
         return Err("it names no file".to_owned());
     }
@@ -50,9 +51,9 @@ pub fn parse(arguments: &str) -> Result<Proposal, String> {
         return Err(format!("it names {} files, the limit is {MAX_FILES}", proposal.files.len()));
     }
     let mut seen = HashSet::new();
-    for file in &proposal.files {
-        check_path(&file.path).map_err(|error| error.to_string())?;
-        if !seen.insert(file.path.as_str()) {
+    for file in &mut proposal.files {
+        file.path = normal_path(&file.path).map_err(|error| error.to_string())?;
+        if !seen.insert(file.path.clone()) {
             return Err(format!("it names {:?} twice", file.path));
         }
         match (file.action, &file.content) {
@@ -127,10 +128,15 @@ mod tests {
             (r#"{"files":[]}"#, "no file"),
             (r#"{"files":[{"path":"../x","action":"create","content":""}]}"#, "outside"),
             (r#"{"files":[{"path":"/x","action":"delete"}]}"#, "outside"),
+            (r#"{"files":[{"path":"src/","action":"delete"}]}"#, "not a directory"),
             (r#"{"files":[{"path":"a","action":"update"}]}"#, "no content"),
             (r#"{"files":[{"path":"a","action":"move","content":""}]}"#, "unknown variant"),
             (
                 r#"{"files":[{"path":"a","action":"delete"},{"path":"a","action":"delete"}]}"#,
+                "twice",
+            ),
+            (
+                r#"{"files":[{"path":"a/b","action":"delete"},{"path":"./a//b","action":"delete"}]}"#,
                 "twice",
             ),
         ] {

@@ -47,6 +47,20 @@ pub fn check_optional(
     text.map_or(Ok(()), |text| check_text(field, text, max_bytes))
 }
 
+/// As [`check_text`], for what has no meaning when it is blank.
+pub fn check_filled(field: &'static str, text: &str, max_bytes: usize) -> Result<(), Error> {
+    check_text(field, text, max_bytes)?;
+    match text.trim().is_empty() {
+        true => Err(Error::Invalid { field, reason: "must not be empty".to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// A provider cannot be asked for a model without a name.
+pub fn check_model(model: Option<&str>, max_bytes: usize) -> Result<(), Error> {
+    model.map_or(Ok(()), |model| check_filled("model", model, max_bytes))
+}
+
 /// An instruction has something to say.
 pub fn check_instruction(text: &str, max_bytes: usize) -> Result<(), Error> {
     check_text("instruction", text, max_bytes)?;

@@ -186,6 +186,8 @@ impl Exchange {
                     self.fail(FailureCode::Interrupted, message);
                 } else if self.calls < self.attempts {
                     self.repeat(body, backoff(self.calls), &message).await;
+                } else if error.is_timeout() {
+                    self.fail(FailureCode::ProviderTimeout, message);
                 } else {
                     self.fail(FailureCode::ProviderError, message);
                 }
@@ -203,6 +205,7 @@ impl Exchange {
 
     async fn refused(&mut self, refusal: Refusal, body: Bytes) {
         if self.reply.continues() && refusal.is_lost_chain() {
+            self.give_raw(refusal.as_event_stream());
             self.finish(End::ChainLost);
             return;
         }

@@ -63,6 +63,14 @@ impl Refusal {
             }
     }
 
+    /// For a raw response that the next call's stream is added to: readers of events pass over it.
+    pub(super) fn as_event_stream(&self) -> Bytes {
+        let mut stream = BytesMut::from(format!(": {}\n", self.status).as_bytes());
+        stream.extend_from_slice(&self.body);
+        stream.extend_from_slice(b"\n\n");
+        stream.freeze()
+    }
+
     /// How long to wait before the call may be made again, if it may: the reply proves that nothing ran.
     pub(super) fn pause(&self, calls: u32) -> Option<Duration> {
         let code = self.error.as_ref().and_then(|error| error.code.as_deref());

@@ -9,6 +9,7 @@ use skein_core::{
 };
 use skein_runtimes::responses::{ProviderSettings, SecretString, Timeouts};
 use skein_testkit::responses::{Answer, Refusal, ResponsesServer, Script, Settings, Wire};
+use tokio::net::TcpListener;
 
 use crate::support::{
     Bare, Log, Seen, edit, impatient, prompt, request, run, runtime, settings, settings_at,
@@ -108,6 +109,20 @@ async fn a_provider_that_is_not_there_fails_the_turn() {
 }
 
 #[tokio::test]
+async fn a_connection_that_takes_too_long_is_a_time_out() {
+    // It accepts, and then never answers the TLS handshake, which is a part of connecting.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = settings_at(&format!("https://{}/v1", silent.local_addr().unwrap()));
+    let timeouts = Timeouts { connect: Duration::from_millis(100), ..settings.timeouts };
+
+    let seen = run(ProviderSettings { timeouts, ..settings }, prompt("hi")).await;
+
+    let (code, message) = seen.failure();
+    assert_eq!(code, FailureCode::ProviderTimeout);
+    assert!(message.starts_with("the provider cannot be reached: "), "{message}");
+}
+
+#[tokio::test]
 async fn a_lost_chain_is_told_and_nothing_ran() {
     let server = ResponsesServer::start().await;
     let first = run(settings(&server), prompt("one")).await;
@@ -117,7 +132,13 @@ async fn a_lost_chain_is_told_and_nothing_ran() {
 
     let seen = run(settings(&server), Prompt { previous_response_id, ..prompt("two") }).await;
 
-    assert_eq!(seen.0, [AgentUpdate::Finished(AgentOutcome::ChainLost { calls: 2 })]);
+    let [AgentUpdate::Raw(raw), AgentUpdate::Finished(outcome)] = &seen.0[..] else {
+        panic!("{:?}", seen.0)
+    };
+    let raw = std::str::from_utf8(raw).unwrap();
+    assert!(raw.starts_with(": 400 Bad Request\n{"), "{raw}");
+    assert!(raw.contains("previous_response_not_found") && raw.ends_with("}\n\n"), "{raw}");
+    assert_eq!(*outcome, AgentOutcome::ChainLost { calls: 2 });
     assert_eq!(server.dispatches().len(), 1);
 }
 

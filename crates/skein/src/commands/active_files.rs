@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use skein_core::{
     model::Sha256Hash,
-    policy::active_files::{MAX_FILE_BYTES, check_path},
+    policy::active_files::{MAX_FILE_BYTES, normal_path},
 };
 
 use super::{
@@ -104,7 +104,7 @@ impl Wanted {
     /// Nothing when it cannot go along; a failure when the person wanted exactly this one.
     fn read(&self, root: &Dir) -> Result<Option<Value>, Failure> {
         let shown = self.path.display();
-        let Some(path) = self.path.to_str().filter(|path| check_path(path).is_ok()) else {
+        let Some(path) = self.path.to_str().filter(|path| normal_path(path).is_ok()) else {
             return self.leave_out("its name cannot be sent");
         };
         let read = match open(root, &self.path).and_then(read) {

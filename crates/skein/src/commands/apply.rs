@@ -7,7 +7,7 @@ use std::{
 
 use cap_std::fs::{Dir, OpenOptions, Permissions, PermissionsExt};
 use serde_json::Value;
-use skein_core::{model::Sha256Hash, policy::active_files::check_path};
+use skein_core::{model::Sha256Hash, policy::active_files::normal_path};
 
 use super::{place::Place, text};
 use crate::{
@@ -82,7 +82,8 @@ impl<'a> Change<'a> {
             "delete" => Action::Delete,
             other => return Err(conflict(path, &format!("{other:?} is not known here"))),
         };
-        if check_path(path).is_err() || !is_plain(Path::new(path)) {
+        // Two spellings of one path would be two changes of one file.
+        if normal_path(path).ok().as_deref() != Some(path) || !is_plain(Path::new(path)) {
             return Err(conflict(path, "it is not a path inside of the work tree"));
         }
         if names_git(Path::new(path)) {

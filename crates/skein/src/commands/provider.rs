@@ -156,7 +156,17 @@ fn add(context: &Context, add: &ProviderAdd) -> Result<(), Failure> {
     let (section, body) = (format!("providers.{name}"), section(add));
     settings_file::append(context, (&section, &body), |config| {
         providers::connect(config, name).map(drop)
-    })
+    })?;
+    match context.format {
+        Format::Json => print_one(&context.load_config()?, name),
+        Format::Text => Ok(()),
+    }
+}
+
+fn print_one(config: &Config, name: &str) -> Result<(), Failure> {
+    let provider = config.settings.providers.get(name);
+    let listed = provider.map(|provider| Listed::new(config, name, provider).json());
+    listed.map_or(Ok(()), |listed| output::line(&listed.to_string()))
 }
 
 /// What could not be written down, or should not.

@@ -30,6 +30,12 @@ fn assert_said(ran: &Ran, turn: usize, instruction: &str) {
     assert!(says && ran.stdout.ends_with(&asked), "stdout: {}\nstderr: {}", ran.stdout, ran.stderr);
 }
 
+#[track_caller]
+fn assert_footer(ran: &Ran) {
+    let footer = ran.stderr.lines().last().unwrap_or_default();
+    assert!(footer.starts_with("✓ ") && footer.contains(" · sent "), "{}", ran.stderr);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_goes_on_in_its_directory_whoever_remembers_it() {
     for desk in [Desk::new().await, Desk::without_memory().await] {
@@ -40,8 +46,7 @@ async fn a_conversation_goes_on_in_its_directory_whoever_remembers_it() {
         assert_said(&first, 1, "one");
         assert_said(&second, 2, "two");
         assert_said(&third, 3, "three words here");
-        let footer = third.stderr.lines().last().unwrap();
-        assert!(footer.starts_with("✓ ") && footer.contains(" · sent "), "{footer}");
+        assert_footer(&third);
         assert_eq!(desk.sent().len(), 3);
     }
 }
@@ -264,10 +269,38 @@ async fn a_turn_is_run_again_with_the_files_as_they_are_now() {
     let turns = desk.run(&["turn", "list", "--json"]).json();
 
     assert_said(&rerun, 2, "look at it");
+    assert_footer(&rerun);
     assert_eq!(files, [fate("a.rs", "sent")]);
     assert_said(&changed, 3, "look again");
     let asked = |index: usize| turns["turns"][index]["instructionSummary"].clone();
     assert_eq!([asked(0), asked(1), asked(2)], ["look at it", "look at it", "look again"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_run_again_is_printed_as_json_at_its_end() {
+    let desk = Desk::new().await;
+    desk.ask(&["look at it"]);
+
+    let alone = desk.run(&["turn", "rerun", "--json"]);
+    let detached = desk.run(&["turn", "rerun", "--json", "--detach"]);
+    let server = desk.serve().await;
+    let served = desk.run(&["turn", "rerun", "--json"]);
+    desk.provider.script(Refusal::status(500));
+    let failed = desk.run(&["turn", "rerun", "--json"]);
+    let stored = desk.run(&["turn", "show", "last", "2", "--json"]).json();
+    drop(server);
+
+    assert_eq!(alone.json(), stored);
+    assert_eq!(stored["status"]["key"], "completed");
+    assert_eq!((detached.code, detached.stdout.as_str()), (Some(6), ""), "{}", detached.stderr);
+    let served = served.json();
+    assert_eq!(
+        (&served["sequenceNumber"], &served["status"]["key"]),
+        (&json!(3), &json!("completed"))
+    );
+    assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+    let failed: Value = serde_json::from_str(&failed.stdout).unwrap();
+    assert_eq!(failed["errorCode"], "provider_error");
 }
 
 #[tokio::test(flavor = "multi_thread")]

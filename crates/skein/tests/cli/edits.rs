@@ -22,7 +22,7 @@ async fn proposed_files_are_shown_and_written_only_when_asked_for() {
     desk.tree.commit();
     fs::set_permissions(desk.tree.file("src/a.rs"), fs::Permissions::from_mode(0o755)).unwrap();
     let files = json!([
-        {"path": "src/a.rs", "action": "update", "content": "one\n2\n"},
+        {"path": "./src//a.rs", "action": "update", "content": "one\n2\n"},
         {"path": "new/b.rs", "action": "create", "content": "new\n"},
         {"path": "gone.rs", "action": "delete"},
     ]);

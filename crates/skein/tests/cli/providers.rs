@@ -78,6 +78,27 @@ fn providers_are_listed_without_secrets() {
 }
 
 #[test]
+fn an_added_provider_is_printed_as_the_list_has_it() {
+    let home = TestHome::with_config("");
+    let url = "https://example.org/v1";
+    let add = ["provider", "add", "own", "--base-url", url, "--key-env", "OWN_KEY", "--json"];
+
+    let added = Ran::of(home.command(&add).env("OWN_KEY", "hunter3"));
+    let listed = Ran::of(home.command(&["provider", "list", "--json"]).env("OWN_KEY", "hunter3"));
+
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert_eq!(
+        added.json(),
+        json!({
+            "name": "own", "baseUrl": "https://example.org/v1", "chain": "server", "key": "set",
+            "keyEnv": "OWN_KEY", "background": "off", "model": null,
+        })
+    );
+    assert_eq!(listed.json()["providers"], json!([added.json()]));
+    assert!(!added.stderr.contains("hunter3"), "{}", added.stderr);
+}
+
+#[test]
 fn a_provider_that_cannot_be_added_changes_nothing() {
     let before = "[providers.openai]\n";
     let home = TestHome::with_config(before);

@@ -39,8 +39,8 @@ async fn a_proposal_is_checked_against_the_versions_that_the_model_was_shown() {
     };
     let first = desk.execute(shown).await.unwrap();
     let arguments = r#"{"files":[
-        {"path":"old.rs","action":"update","content":"two\n"},
-        {"path":"gone.rs","action":"delete","content":null},
+        {"path":"./old.rs","action":"update","content":"two\n"},
+        {"path":".//gone.rs","action":"delete","content":null},
         {"path":"new.rs","action":"create","content":"new\n"}]}"#;
     desk.provider.script(Answer::text("Done.").and_tool_call("propose_files", arguments));
 

@@ -93,6 +93,12 @@ async fn the_rebuilt_request_is_complete_and_in_order() {
     let kept = desk.payload(third.request.request_payload.unwrap()).await;
     assert_eq!(kept, desk.provider.requests().pop().unwrap().body);
     assert!(third.request.previous_response_id.is_none());
+    let TurnState::Completed(answer) = third.state else { panic!("{:?}", third.state) };
+    let raw = desk.payload(answer.response.payload.unwrap()).await;
+    let raw = std::str::from_utf8(&raw).unwrap();
+    let (refused, answered) = raw.split_once("\n\n").unwrap();
+    assert!(refused.contains("previous_response_not_found"), "{raw}");
+    assert!(answered.starts_with("event: response.created\n"), "{raw}");
 }
 
 #[tokio::test]

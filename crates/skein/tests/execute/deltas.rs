@@ -51,6 +51,25 @@ async fn an_unchanged_file_is_sent_once_and_a_changed_one_again() {
 }
 
 #[tokio::test]
+async fn another_spelling_of_a_path_is_the_same_file() {
+    let desk = Desk::new().await;
+    desk.retriever.find_next([passage("old", "src/b.rs", "fn old()", "fn old() {}")]);
+    let files = |one: &str, other: &str| vec![file(one, "fn a() {}"), file(other, "fn b() {}")];
+    let asked = |session, active_files| ExecuteRequest { active_files, ..asking(session, "what?") };
+    let first = desk.execute(asked(None, files("a.rs", "./src//b.rs"))).await.unwrap();
+
+    let again = files("./a.rs", "src/./b.rs");
+    let second = desk.execute(asked(Some(first.session), again)).await.unwrap();
+
+    let first = desk.stored(&first).await;
+    assert_eq!(chunk_fates(&first), [("old".to_owned(), ChunkFate::StaleLocalVersion)]);
+    let expected =
+        [("a.rs".to_owned(), FileFate::Unchanged), ("src/b.rs".to_owned(), FileFate::Unchanged)];
+    assert_eq!(fates(&desk.stored(&second).await), expected);
+    assert_eq!(last_parts(&desk.sent()[1]), ["what?"]);
+}
+
+#[tokio::test]
 async fn the_request_and_the_response_are_kept_byte_by_byte() {
     let desk = Desk::new().await;
 

@@ -19,6 +19,7 @@ mod desk;
 mod failures;
 mod independent;
 mod keys;
+mod passages;
 mod plans;
 mod refusals;
 mod turns;

@@ -17,7 +17,10 @@ async fn files_that_cannot_be_taken_are_refused_before_anything_is_written() {
         (422, "path_outside_workspace", json!([file("C:\\x", "x")])),
         (400, "invalid_request", json!([file("a", "x"), file("a", "x")])),
         (400, "invalid_request", json!([file("a\0", "x")])),
+        (400, "invalid_request", json!([file("src/", "x")])),
         (400, "invalid_request", json!([{"path": "a"}])),
+        (400, "invalid_request", json!([{"path": "a", "sizeBytes": 102_400}])),
+        (400, "invalid_request", json!([{"path": "a", "content": "x", "sizeBytes": 2}])),
         (422, "hash_mismatch", json!([wrong])),
         (413, "payload_too_large", json!(one_too_many)),
         (413, "payload_too_large", json!(many)),
@@ -50,6 +53,8 @@ async fn instructions_and_settings_that_cannot_be_taken_are_refused() {
         (413, "payload_too_large", json!({"instruction": "x".repeat(1_048_577)})),
         (400, "invalid_request", json!({"instruction": "a\0b"})),
         (400, "invalid_request", json!({"instruction": "x", "temperature": 2.1})),
+        (400, "invalid_request", json!({"instruction": "x", "model": ""})),
+        (400, "invalid_request", json!({"instruction": "x", "model": " \t"})),
         (400, "unknown_field", json!({"instruction": "x", "files": []})),
     ];
 
@@ -58,6 +63,42 @@ async fn instructions_and_settings_that_cannot_be_taken_are_refused() {
     }
     assert_eq!(desk.api.get("/api/sessions").await.json()["total"], 0);
     assert_eq!(desk.provider.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_context_names_a_model_or_none() {
+    let desk = Desk::new().await;
+    let agent = json!({"name": "a", "agent": "model", "model": ""});
+    let conversation = json!({"name": "c", "systemPrompt": "Be brief.", "model": " "});
+
+    for (path, body) in
+        [("/api/agent-contexts", agent), ("/api/conversation-contexts", conversation)]
+    {
+        let refused = desk.api.post(path, body).await;
+        assert_eq!(refused.json()["field"], "model", "{path}");
+        assert_eq!(refused.refusal(), (400, "invalid_request".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_large_file_may_be_told_by_its_size_alone() {
+    let desk = Desk::new().await;
+    let files = json!([{"path": "large", "sizeBytes": 102_401}]);
+    let body = json!({"instruction": "look", "activeFiles": files});
+
+    let answer = desk.execute(body).await.expect(200).json();
+
+    let turn = desk.turn_of(&answer).await;
+    let reason = "102401 bytes, the limit is 102400";
+    assert_eq!(
+        turn["skippedFiles"],
+        json!([{"path": "large", "sizeBytes": 102_401, "reason": reason}])
+    );
+    assert_eq!(turn["activeFileRefs"][0]["contentHash"], Value::Null);
+    assert_eq!(
+        desk.context_of(&answer).await["files"][0],
+        json!({"path": "large", "contentHash": null, "sizeBytes": 102_401, "fate": "too_large", "reason": reason})
+    );
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use crate::{
     transport::{Answer, Call, Client, Target},
 };
 use report::failed;
-pub(super) use report::{print_differences, print_sources, print_warnings};
+pub(super) use report::{footer, print_differences, print_sources, print_warnings};
 
 pub(super) async fn run(context: &Context, ask: Ask) -> Result<(), Failure> {
     if ask.apply && ask.mode == Some(Mode::Ask) {
@@ -95,7 +95,7 @@ fn finish(
         false => Ok(()),
     };
     if context.format == Format::Text {
-        output::aside(&report::footer(printer.times(), &answer.value["context"]));
+        output::aside(&footer(printer.times(), &answer.value["context"]));
     }
     applied
 }

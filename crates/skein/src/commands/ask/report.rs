@@ -61,7 +61,10 @@ pub(super) fn failed(answer: &Value) -> Failure {
 }
 
 /// `✓ 3.2 s · first token 0.8 s · sent 4.1 KB, saved 38.6 KB (90 %)`.
-pub(super) fn footer((whole, first): (Duration, Option<Duration>), context: &Value) -> String {
+pub(in crate::commands) fn footer(
+    (whole, first): (Duration, Option<Duration>),
+    context: &Value,
+) -> String {
     let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
     let first = first.map(|first| format!("first token {}", seconds(first)));
     let bytes = |field: &str| context[field].as_u64().unwrap_or(0);

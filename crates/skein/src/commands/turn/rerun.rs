@@ -15,6 +15,7 @@ use crate::{
         text,
     },
     failure::Failure,
+    output,
     transport::{Answer, Call, Client},
 };
 
@@ -28,13 +29,12 @@ async fn to_end(
     known: &Known,
     rerun: &Rerun,
 ) -> Result<(), Failure> {
-    let goes_on = rerun.detach || context.format == Format::Json;
-    if goes_on && client.is_in_process() {
+    if rerun.detach && client.is_in_process() {
         return Err(ask::no_server());
     }
     let old = super::find(context, client, &rerun.name).await?;
     let call = Call::post(old.target(&["rerun"]), body(context, rerun).await?);
-    if goes_on {
+    if rerun.detach {
         let answer = client.call(call).await?;
         let begun = Begun {
             address: new_turn(&old, &answer),
@@ -45,7 +45,11 @@ async fn to_end(
             Format::Text => ask::print_begun(context, &begun),
         };
     }
-    let show = if rerun.verbose { Show::AnswerAndThoughts } else { Show::Answer };
+    let show = match context.format {
+        Format::Json => Show::Nothing,
+        Format::Text if rerun.verbose => Show::AnswerAndThoughts,
+        Format::Text => Show::Answer,
+    };
     let mut follower = Follower::new(context, client, known, Printer::new(show));
     // Before the turn exists, so that none of its events is missed.
     let events = follower.subscribe(&old.session).await?;
@@ -54,8 +58,16 @@ async fn to_end(
     follower.is_about(new.clone());
     follower.follow_from(events).await?;
     follower.printer.end_line()?;
-    let ended = follower.client().call(Call::get(new.target(&[]))).await?;
-    super::report(follower.client(), &ended.value).await
+    let times = follower.printer.times();
+    let ended = client.call(Call::get(new.target(&[]))).await?;
+    if context.format == Format::Json {
+        context.print(&ended, || Ok(()))?;
+        return super::outcome(&ended.value);
+    }
+    super::report(client, &ended.value).await?;
+    let sent = client.call(Call::get(new.target(&["context"]))).await?;
+    output::aside(&ask::footer(times, &sent.value));
+    Ok(())
 }
 
 fn new_turn(old: &TurnAddress, answer: &Answer) -> TurnAddress {
