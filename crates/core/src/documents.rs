@@ -93,6 +93,10 @@ impl Retriever for DocumentedIndex {
         self.index.search(scope, query).await
     }
 
+    fn recheck_documents(&self, scope: &Scope, log: LogId) {
+        self.lock().remove(&(scope.org, log));
+    }
+
     async fn forget_documents(&self, scope: &Scope, log: LogId) -> Result<(), RetrieveError> {
         let removed = self.index.remove_documents(scope, log).await;
         removed.map_err(|error| RetrieveError::Unavailable(Box::new(error)))

@@ -1,13 +1,16 @@
 //! The workspace root: which directories agents may work in, decided by opening them.
 
 use std::{
-    io,
+    io::{self, Read},
     path::{Component, Path, PathBuf},
 };
 
 use async_trait::async_trait;
 use cap_std::{ambient_authority, fs::Dir};
 use skein_core::ports::{WorkspaceError, Workspaces};
+
+/// Files are indexed up to a tenth of this.
+const MAX_TEXT_BYTES: u64 = 1024 * 1024;
 
 /// Work trees under one root, and single ones that the operator vouched for.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +71,31 @@ impl Workspaces for WorkspaceRoot {
             .await
             .unwrap_or_else(|error| Err(WorkspaceError::Unreadable(io::Error::other(error))))
     }
+
+    async fn read(
+        &self,
+        work_tree: &str,
+        paths: Vec<String>,
+    ) -> Result<Vec<Option<String>>, WorkspaceError> {
+        let (workspaces, work_tree) = (self.clone(), PathBuf::from(work_tree));
+        tokio::task::spawn_blocking(move || {
+            let real = workspaces.resolve_blocking(&work_tree)?;
+            let tree = Dir::open_ambient_dir(real, ambient_authority())
+                .map_err(WorkspaceError::Unreadable)?;
+            Ok(paths.iter().map(|path| read_text(&tree, path)).collect())
+        })
+        .await
+        .unwrap_or_else(|error| Err(WorkspaceError::Unreadable(io::Error::other(error))))
+    }
+}
+
+/// Only what is a file, because anything else could keep us waiting.
+fn read_text(tree: &Dir, path: &str) -> Option<String> {
+    let is_file = tree.symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+    let file = is_file.then(|| tree.open(path).ok()).flatten()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// The part below the root, by whole components, so that `/srv/repos-other` is not inside `/srv/repos`.

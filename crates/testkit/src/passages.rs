@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use skein_core::{
     model::{Scope, Sha256Hash},
-    ports::{Chunk, RetrievalQuery, RetrieveError, Retriever},
+    ports::{Chunk, Origin, RetrievalQuery, RetrieveError, Retriever},
 };
 
 /// Finds one list per search, in the order they were given; nothing when none is left.
@@ -58,6 +58,7 @@ pub fn passage(id: &str, path: &str, text: &str, file: &str) -> Chunk {
         symbol: None,
         sha256: Sha256Hash::of(text.as_bytes()),
         file_sha256: Some(Sha256Hash::of(file.as_bytes())),
+        origin: Origin::Commit,
         text: text.to_owned(),
         score: 1.0,
         lexical: 1.0,

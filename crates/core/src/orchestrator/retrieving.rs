@@ -1,6 +1,6 @@
 //! The passages of a turn: what is looked for, where, and what of it the agent gets.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use tracing::warn;
 
@@ -10,7 +10,8 @@ use crate::{
     agents::Agent,
     indexing::causes,
     model::{LogId, RepoId, Scope, Session, SessionId, Turn, TurnState},
-    ports::{Asked, Chunk, RetrievalQuery, RetrieveError, TurnPage},
+    policy::freshness::relocated,
+    ports::{Asked, Chunk, Origin, RetrievalQuery, RetrieveError, TurnPage},
 };
 
 /// A turn does not wait longer than this for its passages.
@@ -48,6 +49,10 @@ impl Orchestrator {
         let searched = tokio::time::timeout(SEARCH_LIMIT, search)
             .await
             .unwrap_or_else(|_| Err(RetrieveError::Unavailable("the search took too long".into())));
+        let searched = match searched {
+            Ok(found) => Ok(self.still_there(scope, query.repo, turn, found).await?),
+            Err(error) => Err(error),
+        };
         match (searched, lookup) {
             (Ok(found), Some(lookup)) => {
                 Ok(lookup.choose(Asked { instruction, earlier: &earlier }, found))
@@ -59,6 +64,46 @@ impl Orchestrator {
                 Ok(Vec::new())
             }
         }
+    }
+
+    /// Leaves out passages that are not in their work tree any more: nobody is to be shown lines that are not there.
+    async fn still_there(
+        &self,
+        scope: &Scope,
+        repo: Option<RepoId>,
+        turn: &mut Turn,
+        found: Vec<Chunk>,
+    ) -> Result<Vec<Chunk>, Error> {
+        let mut paths: Vec<String> = found
+            .iter()
+            .filter(|chunk| chunk.origin == Origin::WorkTree)
+            .map(|chunk| chunk.path.clone())
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let repo = match repo.filter(|_| !paths.is_empty()) {
+            Some(repo) => self.platform.store.find_repo(scope, repo).await?,
+            None => None,
+        };
+        let Some(repo) = repo else { return Ok(found) };
+        // A work tree that is away says nothing about its files.
+        let Ok(texts) = self.platform.workspaces.read(&repo.path, paths.clone()).await else {
+            return Ok(found);
+        };
+        let texts: HashMap<String, Option<String>> = paths.into_iter().zip(texts).collect();
+        let count = found.len();
+        let current = |chunk: Chunk| match chunk.origin {
+            Origin::WorkTree => {
+                let text = texts.get(&chunk.path)?.as_deref()?;
+                relocated(chunk, text)
+            }
+            Origin::Commit | Origin::Document => Some(chunk),
+        };
+        let current: Vec<Chunk> = found.into_iter().filter_map(current).collect();
+        if current.len() < count {
+            turn.warnings.push(out_of_date(count - current.len()));
+        }
+        Ok(current)
     }
 
     /// The logs whose documents the session sees: its own, and those that a fork took over.
@@ -104,4 +149,11 @@ impl Orchestrator {
         let answered = answered.filter(|turn| matches!(turn.state, TurnState::Completed(_)));
         Ok(answered.map(|turn| turn.request.instruction_summary).collect())
     }
+}
+
+fn out_of_date(count: usize) -> String {
+    let passages = if count == 1 { "a passage was" } else { "passages were" };
+    format!(
+        "{passages} left out, because the file has changed since it was indexed; run: skein index update"
+    )
 }

@@ -8,7 +8,7 @@ use crate::{
         TurnFile,
     },
     policy::tokens::estimate,
-    ports::Chunk,
+    ports::{Chunk, Origin},
 };
 
 /// A file as a request brought it, checked.
@@ -131,8 +131,12 @@ fn is_held(chunk: &Chunk, held: &Held<'_>) -> bool {
     item.is_some_and(|item| item.sha256 == chunk.sha256)
 }
 
-/// Whether the index knows another version of the file than the caller has, or has shown to the chain.
+/// Whether the index knows another version of the file than the caller has, or has shown to the chain. What is still in
+/// its work tree is newer than what was shown; of a commit nobody can tell.
 fn is_stale(chunk: &Chunk, local: Option<&GivenFile>, held: &Held<'_>) -> bool {
+    if chunk.origin == Origin::Document {
+        return false;
+    }
     if let Some(local) = local {
         return match (chunk.file_sha256, &local.content) {
             (Some(indexed), _) => indexed != local.file.sha256,
@@ -140,8 +144,8 @@ fn is_stale(chunk: &Chunk, local: Option<&GivenFile>, held: &Held<'_>) -> bool {
             (None, None) => false,
         };
     }
-    match (chunk.file_sha256, held.shown(ChainItemKind::File, &chunk.path)) {
-        (Some(indexed), Some(shown)) => indexed != shown.sha256,
+    match (chunk.origin, chunk.file_sha256, held.shown(ChainItemKind::File, &chunk.path)) {
+        (Origin::Commit, Some(indexed), Some(shown)) => indexed != shown.sha256,
         _ => false,
     }
 }

@@ -29,6 +29,7 @@ fn chunk(id: &str, path: &str, text: &str, file: Option<&str>) -> Chunk {
         symbol: None,
         sha256: Sha256Hash::of(text.as_bytes()),
         file_sha256: file.map(|file| Sha256Hash::of(file.as_bytes())),
+        origin: Origin::Commit,
         text: text.to_owned(),
         score: 1.0,
         lexical: 1.0,
@@ -124,4 +125,27 @@ fn the_difference_names_what_came_what_went_and_what_stayed() {
         kept: vec!["b".to_owned()],
     };
     assert_eq!(difference, expected);
+}
+
+#[test]
+fn an_older_version_that_was_shown_hides_a_passage_of_a_commit_only() {
+    let held = [item(ChainItemKind::File, "a", "shown")];
+    let of = |origin| Chunk { origin, ..chunk("c", "a", "newer", Some("newer")) };
+    let found = [of(Origin::Commit), of(Origin::WorkTree), of(Origin::Document)];
+
+    let planned = plan_chunks(&found, &[], &Held::live(&held), 1_000);
+
+    let fates: Vec<_> = planned.iter().map(|chunk| chunk.fate).collect();
+    assert_eq!(fates, [ChunkFate::StaleLocalVersion, ChunkFate::New, ChunkFate::New]);
+}
+
+#[test]
+fn a_document_is_no_version_of_a_file_of_its_name() {
+    let document =
+        Chunk { origin: Origin::Document, ..chunk("c", "a", "about a", Some("about a")) };
+
+    let planned =
+        plan_chunks(&[document], &[given("a", "code", FileFate::Sent)], &Held::default(), 1_000);
+
+    assert_eq!(planned[0].fate, ChunkFate::New);
 }

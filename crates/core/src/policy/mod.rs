@@ -6,6 +6,7 @@ pub mod budget;
 pub mod chain;
 pub mod delta;
 pub mod file_bundle;
+pub mod freshness;
 pub mod pace;
 pub mod permission;
 pub mod rehydration;

@@ -14,6 +14,9 @@ pub trait Retriever: Send + Sync {
         query: &RetrievalQuery,
     ) -> Result<Vec<Chunk>, RetrieveError>;
 
+    /// The documents of a log may not all be in the index. Who keeps none has nothing to do.
+    fn recheck_documents(&self, _scope: &Scope, _log: LogId) {}
+
     /// Forgets the documents of a log that is no more. Who keeps none has nothing to do.
     async fn forget_documents(&self, _scope: &Scope, _log: LogId) -> Result<(), RetrieveError> {
         Ok(())
@@ -51,12 +54,24 @@ pub struct Chunk {
     pub sha256: Sha256Hash,
     /// Of the whole file as it was indexed.
     pub file_sha256: Option<Sha256Hash>,
+    pub origin: Origin,
     pub text: String,
     /// Higher is better, within one search; what a search goes by decides the scale.
     pub score: f64,
     /// How well its words match those that were looked for: 0 when none does, about 1 when all do, more for a
     /// definition. On this scale whatever else the search went by.
     pub lexical: f64,
+}
+
+/// What a passage was taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A work tree, as it was when it was indexed.
+    WorkTree,
+    /// A commit; work trees may well differ from it.
+    Commit,
+    /// A document of a session.
+    Document,
 }
 
 /// Why nothing could be looked for.

@@ -7,6 +7,13 @@ use async_trait::async_trait;
 pub trait Workspaces: Send + Sync {
     /// The real path of a Git work tree under the workspace root.
     async fn resolve(&self, path: &str) -> Result<String, WorkspaceError>;
+
+    /// Files of a work tree as they are now, in the order of their paths. `None` for what is no text file of that tree.
+    async fn read(
+        &self,
+        work_tree: &str,
+        paths: Vec<String>,
+    ) -> Result<Vec<Option<String>>, WorkspaceError>;
 }
 
 /// Why a path cannot be a repository.

@@ -41,13 +41,14 @@ pub(super) struct Corpus {
     updated_at: Option<i64>,
     error: Option<String>,
     pub note: Option<String>,
+    pub is_of_commit: bool,
 }
 
 impl Corpus {
     pub(super) fn find(db: &Connection, subject: &Subject) -> rusqlite::Result<Option<Self>> {
         let (kind, key) = subject.key();
         let mut statement = db.prepare_cached(
-            "SELECT id, visible, files, chunks, commit_id, skipped, updated_at, error, note FROM corpora
+            "SELECT id, visible, files, chunks, commit_id, skipped, updated_at, error, note, is_of_commit FROM corpora
              WHERE org_id = ?1 AND kind = ?2 AND subject = ?3 AND is_removed = 0",
         )?;
         let row = statement.query_row(params![subject.org(), kind, key], |row| {
@@ -61,6 +62,7 @@ impl Corpus {
                 updated_at: row.get(6)?,
                 error: row.get(7)?,
                 note: row.get(8)?,
+                is_of_commit: row.get(9)?,
             })
         });
         row.optional()

@@ -219,7 +219,7 @@ impl Run<'_> {
         }
         transaction.execute(
             "UPDATE corpora SET visible = ?2, commit_id = ?3, files = ?4, chunks = ?5, skipped = ?6, updated_at = ?7,
-                                error = NULL
+                                error = NULL, is_of_commit = ?8
              WHERE id = ?1",
             params![
                 self.corpus,
@@ -229,6 +229,7 @@ impl Run<'_> {
                 seen.chunks.cast_signed(),
                 skipped,
                 self.order.job.at.as_millis(),
+                self.order.job.commit.is_some(),
             ],
         )?;
         Ok(transaction.commit()?)

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 /// Changes with the tables and with how texts are taken apart. Everything is derived: an index of another format is
 /// emptied and made again.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -30,6 +30,8 @@ CREATE TABLE corpora (
     visible INTEGER NOT NULL DEFAULT 0,
     is_removed INTEGER NOT NULL DEFAULT 0,
     commit_id TEXT,
+    -- Whether that commit's tree was indexed, not the work tree.
+    is_of_commit INTEGER NOT NULL DEFAULT 0,
     files INTEGER NOT NULL DEFAULT 0,
     chunks INTEGER NOT NULL DEFAULT 0,
     skipped TEXT NOT NULL DEFAULT '{}',

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension, params};
 use skein_core::{
     model::{LogId, OrgId, Sha256Hash},
-    ports::{Chunk, RetrievalQuery},
+    ports::{Chunk, Origin, RetrievalQuery},
 };
 use uuid::Uuid;
 
@@ -244,6 +244,11 @@ pub(super) fn read(
                 symbol: found.get(8)?,
                 sha256: Sha256Hash::from_bytes(found.get(9)?),
                 file_sha256: Some(Sha256Hash::from_bytes(found.get(2)?)),
+                origin: match part {
+                    Part::Documents(_) => Origin::Document,
+                    Part::Repo if corpus.is_of_commit => Origin::Commit,
+                    Part::Repo => Origin::WorkTree,
+                },
                 text: found.get(10)?,
                 score: 0.0,
                 lexical: 0.0,

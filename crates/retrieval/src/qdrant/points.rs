@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use skein_core::{
     model::{DocumentId, OrgId, RepoId, Sha256Hash, Timestamp},
-    ports::{Chunk, IndexState, IndexStatus},
+    ports::{Chunk, IndexState, IndexStatus, Origin},
 };
 use uuid::{Builder, Uuid};
 
@@ -59,6 +59,9 @@ pub(super) struct RepoState {
     pub visible: i64,
     pub is_removed: bool,
     pub commit: Option<String>,
+    /// Whether that commit's tree was indexed, not the work tree.
+    #[serde(default)]
+    pub is_of_commit: bool,
     pub files: u64,
     pub chunks: u64,
     pub skipped: BTreeMap<String, u64>,
@@ -137,6 +140,8 @@ pub(super) struct DocumentState {
 #[derive(Debug, Deserialize)]
 pub(super) struct Passage {
     pub file: Uuid,
+    #[serde(default)]
+    document: Option<Uuid>,
     chunk_id: Uuid,
     pub path: String,
     #[serde(default)]
@@ -161,6 +166,10 @@ impl From<Passage> for Chunk {
             symbol: passage.symbol,
             sha256: passage.sha256,
             file_sha256: Some(passage.file_sha256),
+            origin: match passage.document {
+                Some(_) => Origin::Document,
+                None => Origin::WorkTree,
+            },
             text: passage.text,
             score: 0.0,
             lexical: 0.0,

@@ -298,6 +298,7 @@ impl Run<'_> {
             visible,
             is_removed: false,
             commit: head,
+            is_of_commit: self.order.job.commit.is_some(),
             files: seen.files,
             chunks: seen.chunks,
             skipped: skipped.by_reason(),

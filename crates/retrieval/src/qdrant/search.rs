@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use skein_core::{
     model::OrgId,
-    ports::{Chunk, RetrievalQuery},
+    ports::{Chunk, Origin, RetrievalQuery},
 };
 use uuid::Uuid;
 
@@ -43,7 +43,8 @@ const MAX_DOCUMENTS: usize = 10_000;
 /// What can be seen at a moment.
 #[derive(Debug, PartialEq, Eq)]
 struct Visible {
-    generation: Option<i64>,
+    /// And whether it is that of a commit.
+    generation: Option<(i64, bool)>,
     documents: Vec<DocumentState>,
 }
 
@@ -118,7 +119,7 @@ impl Inner {
             let Some(repo) = query.repo else { return Ok(None) };
             let state = self.repo_state(org, repo).await?;
             let state = state.filter(|state| !state.is_removed && state.updated_at.is_some());
-            Ok(state.map(|state| state.visible))
+            Ok(state.map(|state| (state.visible, state.is_of_commit)))
         };
         let documents = async {
             if query.documents.is_empty() {
@@ -163,7 +164,12 @@ impl Inner {
             by_words = search.together(by_words, by_meaning);
         }
         by_words.truncate(search.limit());
-        Ok(by_words.into_iter().map(|hit| hit.chunk).collect())
+        let is_of_commit = visible.generation.is_some_and(|(_, is_of_commit)| is_of_commit);
+        let handed_out = |hit: Hit| match hit.chunk.origin {
+            Origin::WorkTree if is_of_commit => Chunk { origin: Origin::Commit, ..hit.chunk },
+            _ => hit.chunk,
+        };
+        Ok(by_words.into_iter().map(handed_out).collect())
     }
 
     /// Asks for more when the filters that Qdrant does not know leave too few.
@@ -210,7 +216,7 @@ impl Search<'_> {
     }
 
     fn in_repo(&self, visible: &Visible) -> Option<Value> {
-        let (repo, generation) = self.query.repo.zip(visible.generation)?;
+        let (repo, (generation, _)) = self.query.repo.zip(visible.generation)?;
         let mut conditions = of_repo(self.org, repo, Kind::Chunk);
         conditions.extend([at_most("from", generation), open_at(generation)]);
         if let Some(language) = &self.query.language {

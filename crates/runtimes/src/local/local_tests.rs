@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use skein_core::{
     model::{ChunkText, FileText, SessionId, Sha256Hash, TurnId},
-    ports::{Passage, PastTurn},
+    ports::{Origin, Passage, PastTurn},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -24,6 +24,7 @@ fn chunk(path: &str, start_line: u32, text: &str, score: f64) -> Chunk {
         symbol: None,
         sha256: Sha256Hash::of(text.as_bytes()),
         file_sha256: None,
+        origin: Origin::Commit,
         text: text.to_owned(),
         score,
         lexical: score,

@@ -66,7 +66,7 @@ pub(super) async fn find(client: &Client, named: Option<&str>) -> Result<Registe
         Some(path) => work_tree(Path::new(path)),
         None => Place::here()?.work_tree(),
     };
-    if let Some(repo) = root.as_deref().and_then(|root| at(&repos, root)) {
+    if let Some(repo) = root.as_deref().and_then(|root| at(client, &repos, root)) {
         return Ok(repo.clone());
     }
     let what = named.map_or_else(|| "this directory".to_owned(), |named| format!("{named:?}"));
@@ -75,10 +75,13 @@ pub(super) async fn find(client: &Client, named: Option<&str>) -> Result<Registe
 }
 
 /// By its path. Where the server sees other paths, as on another machine, by the name of the directory.
-fn at<'a>(repos: &'a [Registered], root: &str) -> Option<&'a Registered> {
-    let name = Path::new(root).file_name()?.to_str()?;
+fn at<'a>(client: &Client, repos: &'a [Registered], root: &str) -> Option<&'a Registered> {
     let by_path = repos.iter().find(|repo| repo.path() == root);
-    by_path.or_else(|| repos.iter().find(|repo| repo.name() == name))
+    if by_path.is_some() || !client.is_elsewhere() {
+        return by_path;
+    }
+    let name = Path::new(root).file_name()?.to_str()?;
+    repos.iter().find(|repo| repo.name() == name)
 }
 
 /// The work tree around a path, by its real name.

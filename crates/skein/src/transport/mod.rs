@@ -88,6 +88,11 @@ impl Client {
         Ok(Self { form: Form::Http(Http::own(token, url)?) })
     }
 
+    /// Whether the server may be on another machine, where paths are other ones.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(&self.form, Form::Http(http) if !http.was_found())
+    }
+
     /// Sends a request and reads the whole answer. Anything but success is a failure.
     pub(crate) async fn call(&self, call: Call) -> Result<Answer, Failure> {
         let reply = self.send(call).await?;

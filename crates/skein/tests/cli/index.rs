@@ -1,6 +1,6 @@
 //! `skein index`: a work tree becomes searchable, and stays what it is.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
@@ -176,4 +176,32 @@ fn progress_is_json_lines_for_programs() {
     for line in lines {
         assert!(line["filesDone"].is_u64() && line["chunks"].is_u64(), "{line}");
     }
+}
+
+#[test]
+fn a_directory_of_the_same_name_elsewhere_is_another_repository() {
+    let home = TestHome::new();
+    let (tree, other) = (loom(), loom());
+    let (inside, elsewhere) = (tree.path().join("loom"), other.path().join("loom"));
+    for directory in [&inside, &elsewhere] {
+        fs::create_dir_all(directory).unwrap();
+        let made = Command::new("git").args(["init", "--quiet"]).current_dir(directory).status();
+        assert!(made.unwrap().success());
+    }
+    fs::write(inside.join("warp.py"), "def warp_thread():\n    pass\n").unwrap();
+    let run = |directory: &Path, arguments: &[&str]| {
+        Ran::of(home.command(arguments).current_dir(directory))
+    };
+    assert_eq!(run(&inside, &["index", "add", "."]).code, Some(0));
+
+    let (asked, updated, removed) = (
+        run(&elsewhere, &["ask", "where is warp_thread?"]),
+        run(&elsewhere, &["index", "update"]),
+        run(&elsewhere, &["index", "remove"]),
+    );
+
+    assert!(asked.stdout.starts_with("Nothing found"), "{}", asked.stdout);
+    assert_eq!((updated.code, removed.code), (Some(3), Some(3)), "{}", removed.stderr);
+    let found = run(&inside, &["ask", "where is warp_thread?"]);
+    assert!(found.stdout.contains("def warp_thread():"), "{}", found.stdout);
 }

@@ -265,6 +265,66 @@ async fn a_local_version_of_a_file_is_quoted_instead_of_the_indexed_one() {
 }
 
 #[tokio::test]
+async fn what_has_moved_is_quoted_where_it_is_now_and_what_is_gone_is_not_quoted() {
+    let harbour = Harbour::open().await;
+    write(&harbour.tree, "src/berth.rs", &format!("//! Berths.\n\n{BERTH}"));
+    fs::remove_file(harbour.tree.join("src/tide.py")).unwrap();
+
+    let moved = harbour.about("where is a ship moored?").await;
+    let gone = harbour.about("where is high_tide?").await;
+
+    let text = moved["text"].as_str().unwrap();
+    assert!(text.starts_with("`moor_ship` is defined in `src/berth.rs:10`."), "{text}");
+    assert_eq!(moved["warnings"], json!([]));
+    harbour.check_quotes(&moved);
+    assert!(!gone["text"].as_str().unwrap().contains("def high_tide"), "{gone}");
+    let warning = gone["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.contains("changed since it was indexed"), "{gone}");
+}
+
+#[tokio::test]
+async fn an_indexed_commit_is_quoted_whatever_the_work_tree_holds() {
+    let harbour = Harbour::open().await;
+    let path = format!("/api/repos/{}/index", harbour.repo);
+    let commit = harbour.api.get(&path).await.expect(200).text("commit");
+    harbour.api.post(&path, json!({"commit": commit})).await.expect(202);
+    eventually("the run has ended", async || {
+        (harbour.api.get(&path).await.json()["state"] == "ready").then_some(())
+    })
+    .await;
+    write(&harbour.tree, "src/tide.py", "def low_tide(day):\n    return day % 2\n");
+
+    let answer = harbour.about("where is high_tide?").await;
+
+    assert!(answer["text"].as_str().unwrap().contains("def high_tide(day):"), "{answer}");
+    assert_eq!(answer["warnings"], json!([]));
+}
+
+#[tokio::test]
+async fn only_texts_for_sessions_that_go_on_are_taken_as_documents() {
+    let harbour = Harbour::open().await;
+    let session = harbour.api.create(json!({"agent": "local"})).await;
+    let path = format!("/api/sessions/{session}/documents");
+    let document = |media_type: &str| json!({"name": "a", "mediaType": media_type, "content": "x"});
+
+    for media_type in ["application/pdf", "image/png", "text/", "no type"] {
+        let refused = harbour.api.post(&path, document(media_type)).await;
+        assert_eq!(refused.refusal(), (400, "invalid_request".to_owned()), "{media_type}");
+    }
+    for media_type in ["text/markdown", "application/vnd.oai.openapi+json", "application/sql"] {
+        harbour.api.post(&path, document(media_type)).await.expect(201);
+    }
+    let body = json!({"name": "b", "content": "kept"});
+    let keyed = async || Reply::to(harbour.api.keyed(&path, "b", &body)).await;
+    let kept = keyed().await.expect(201).json();
+    harbour.api.post(&format!("/api/sessions/{session}/complete"), json!({})).await.expect(200);
+    let late = harbour.api.post(&path, document("text/plain")).await;
+
+    assert_eq!(late.refusal(), (409, "session_not_active".to_owned()));
+    assert_eq!(keyed().await.expect(201).json(), kept, "what was taken is not refused afterwards");
+}
+
+#[tokio::test]
 async fn a_document_is_found_in_its_own_session_only() {
     let harbour = Harbour::open().await;
     let session = harbour.api.create(json!({"agent": "local"})).await;
@@ -432,9 +492,13 @@ async fn a_qdrant_that_is_away_is_a_warning_on_the_turn_and_no_failure_of_it() {
     let session = api.create(json!({"agent": "local"})).await;
     let body = json!({"instruction": "where is a ship moored?", "sessionId": session});
     let answer = api.post("/api/ai/agent/execute", body).await.expect(200).json();
+    let document = json!({"name": "lights.txt", "content": "the lighthouse keeper sleeps"});
+    let path = format!("/api/sessions/{session}/documents");
+    let kept = api.post(&path, document).await.expect(201).json();
     let doctor = server.home().run(&["doctor"]);
 
     assert_eq!(answer["kind"], "answer", "{answer}");
+    assert_eq!(kept["chunks"], 0, "it is durable, and indexed later");
     let warning = answer["warnings"][0].as_str().unwrap_or_default();
     assert!(warning.starts_with("no passages could be looked for"), "{answer}");
     assert_eq!(doctor.code, Some(1), "{}", doctor.stdout);

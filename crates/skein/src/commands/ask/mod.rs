@@ -171,7 +171,13 @@ async fn repository(
     let registered = registered::list(client).await?;
     Ok(match registered.iter().find(|repo| repo.path() == root) {
         Some(repo) => (Some(repo.name().to_owned()), Some(repo.id().to_owned())),
-        None => (place.repo_name().map(str::to_owned), None),
+        None => {
+            // On this machine a repository of that name elsewhere is another one.
+            let name = place.repo_name().filter(|name| {
+                client.is_elsewhere() || registered.iter().all(|repo| repo.name() != *name)
+            });
+            (name.map(str::to_owned), None)
+        }
     })
 }
 

@@ -108,6 +108,10 @@ pub(in crate::commands) async fn run(
         status = client.call(Call::get(target())).await?.value;
     }
     progress.end();
+    let is_other = |asked: &str| !status["commit"].as_str().unwrap_or_default().starts_with(asked);
+    if let Some(asked) = commit.filter(|asked| status["state"] == "ready" && is_other(asked)) {
+        output::note(&format!("note: {asked} was followed by another run"));
+    }
     Ok(status)
 }
 

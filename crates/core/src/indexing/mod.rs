@@ -1,18 +1,17 @@
 //! The use cases of retrieval: repositories are indexed and searched, documents are added to sessions.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+mod runs;
 
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use runs::{Request, Run, Runs};
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, instrument, warn};
 
 use crate::{
     Error,
-    model::{Document, DocumentId, OrgId, PayloadId, Repo, RepoId, Scope, SessionId},
+    model::{Document, DocumentId, PayloadId, Repo, RepoId, Scope, SessionId},
     payloads::{self, Draft},
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
     policy::{
@@ -21,7 +20,7 @@ use crate::{
     },
     ports::{
         AuditEntry, ChangeSet, Chunk, IndexDocument, IndexError, IndexJob, IndexProgress,
-        IndexState, IndexStatus, IndexWatch, PassageIndex, Resource, ResourceKind, RetrievalQuery,
+        IndexState, IndexStatus, PassageIndex, Resource, ResourceKind, RetrievalQuery,
         RetrieveError, Write,
     },
     registry::check_work_tree,
@@ -42,22 +41,6 @@ pub struct Indexing {
     /// Every run is owned here, so that a stop can wait for it.
     tasks: TaskTracker,
     stop: CancellationToken,
-}
-
-/// The runs of this process, by org and repository.
-#[derive(Default)]
-struct Runs(Mutex<HashMap<(OrgId, RepoId), Arc<Run>>>);
-
-/// A run that goes on.
-#[derive(Default)]
-struct Run {
-    progress: Mutex<IndexProgress>,
-}
-
-impl IndexWatch for Run {
-    fn progress(&self, progress: IndexProgress) {
-        *lock(&self.progress) = progress;
-    }
 }
 
 /// Where a repository's index stands, with the run that goes on, if any.
@@ -90,7 +73,8 @@ impl Indexing {
         Self { platform, index, runs, tasks, stop: CancellationToken::new() }
     }
 
-    /// Sets a run going, or joins the one that goes on. With a commit that commit's tree, else the work tree as it is.
+    /// Sets a run going; when one goes on already, after it. With a commit that commit's tree, else the work tree as it
+    /// is.
     #[instrument(skip_all, fields(repo.id = %repo))]
     pub async fn start(
         &self,
@@ -106,19 +90,27 @@ impl Indexing {
         }
         let repo = self.repo(scope, repo).await?;
         let root = check_work_tree(&self.platform, scope, &repo.path).await?;
-        if let Some(run) = self.runs.enter(scope.org, repo.id) {
-            let job = IndexJob { repo: repo.id, root, commit, at: self.platform.now() };
-            let (indexing, scope) = (self.clone(), scope.clone());
-            self.tasks.spawn(async move { indexing.run(&scope, job, &run).await });
+        let job = IndexJob { repo: repo.id, root, commit, at: self.platform.now() };
+        let request = Request { scope: scope.clone(), job };
+        if let Some(run) = self.runs.enter(&request, &self.stop) {
+            self.spawn(request, run);
         }
-        self.status(scope, repo.id).await
+        match self.status(scope, repo.id).await {
+            // The run has begun all the same, and its outcome will tell.
+            Err(Error::IndexUnavailable(_)) => {
+                let status = IndexStatus { state: IndexState::Indexing, ..never_indexed() };
+                Ok(RepoIndex { status, progress: self.runs.progress((scope.org, repo.id)) })
+            }
+            status => status,
+        }
     }
 
     #[instrument(skip_all, fields(repo.id = %repo))]
     pub async fn status(&self, scope: &Scope, repo: RepoId) -> Result<RepoIndex, Error> {
         let repo = self.repo(scope, repo).await?.id;
         // Before the stored status is read, so that a run which ends now is not seen as neither.
-        let progress = self.runs.progress(scope.org, repo);
+        let (progress, failure) =
+            (self.runs.progress((scope.org, repo)), self.runs.failure((scope.org, repo)));
         let stored = self.index.index_status(scope, repo).await?;
         let mut status = stored.unwrap_or_else(never_indexed);
         if progress.is_some() {
@@ -127,6 +119,8 @@ impl Indexing {
             // What the process that ran it left behind.
             status.state = IndexState::Failed;
             status.error = Some("the run was cut off; start it again".to_owned());
+        } else if status.state != IndexState::Failed && failure.is_some() {
+            (status.state, status.error) = (IndexState::Failed, failure);
         }
         Ok(RepoIndex { status, progress })
     }
@@ -153,12 +147,19 @@ impl Indexing {
         Ok(self.index.search(scope, &query).await?)
     }
 
-    /// Forgets what the index holds of a repository; the repository stays registered.
+    /// Forgets what the index holds of a repository, and ends a run of it; the repository stays registered.
     #[instrument(skip_all, fields(repo.id = %repo))]
     pub async fn remove(&self, scope: &Scope, repo: RepoId) -> Result<(), Error> {
         access::check_administer(scope, "removing an index")?;
         let repo = self.repo(scope, repo).await?.id;
-        self.index.remove_repo(scope, repo).await?;
+        let key = (scope.org, repo);
+        let removal = self.runs.stop(key, &self.stop).await;
+        let removed = self.index.remove_repo(scope, repo).await;
+        if let Some((request, run)) = self.runs.follow(key, &removal, &self.stop) {
+            self.spawn(request, run);
+        }
+        removed?;
+        self.runs.failed(key, None);
         self.audit(scope, "repo.index_removed", repo).await
     }
 
@@ -171,7 +172,12 @@ impl Indexing {
         new: NewDocument,
         key: Option<&IdempotencyKey>,
     ) -> Result<Created<(Document, u32)>, Error> {
-        let log = self.platform.session_for(scope, session, Action::RunTurn).await?.session.log;
+        let session = self.platform.session_for(scope, session, Action::RunTurn).await?.session;
+        let state = session.state.name();
+        if state.is_final() && self.platform.find_replay(scope, key).await?.is_none() {
+            return Err(Error::SessionNotActive { state, wanted: "take documents" });
+        }
+        let log = session.log;
         self.check_document(&new)?;
         let document = Document {
             id: DocumentId::from_uuid(self.platform.new_id()),
@@ -190,11 +196,21 @@ impl Indexing {
         };
         let chunks = match known.get(&stored.value.id) {
             Some(chunks) => *chunks,
-            None => self.index.add_document(scope, to_index(&stored.value, new.text)).await?,
+            None => self.index_document(scope, &stored.value, new.text).await,
         };
         let indexing = self.clone();
         self.tasks.spawn(async move { indexing.catch_up().await });
         Ok(Created { value: (stored.value, chunks), replayed: stored.replayed })
+    }
+
+    /// What is durable is found sooner or later: the next search looks whether it is in the index.
+    async fn index_document(&self, scope: &Scope, document: &Document, text: String) -> u32 {
+        let added = self.index.add_document(scope, to_index(document, text)).await;
+        added.unwrap_or_else(|error| {
+            warn!(error = causes(&error), "a document is kept, but cannot be indexed now");
+            self.platform.retriever.recheck_documents(scope, document.log);
+            0
+        })
     }
 
     pub async fn list_documents(
@@ -238,21 +254,39 @@ impl Indexing {
         }
     }
 
+    /// Runs are done one after the other for as long as there are any.
+    fn spawn(&self, request: Request, run: Arc<Run>) {
+        let indexing = self.clone();
+        self.tasks.spawn(async move {
+            let (mut request, mut run) = (request, run);
+            loop {
+                let Request { scope, job } = request;
+                let key = (scope.org, job.repo);
+                indexing.run(&scope, job, &run).await;
+                match indexing.runs.follow(key, &run, &indexing.stop) {
+                    Some(next) => (request, run) = next,
+                    None => break,
+                }
+            }
+            indexing.catch_up().await;
+        });
+    }
+
     async fn run(&self, scope: &Scope, job: IndexJob, run: &Run) {
         let repo = job.repo;
-        let done = self.index.index_repo(scope, job, run, self.stop.clone()).await;
-        self.runs.leave(scope.org, repo);
-        match done {
+        match self.index.index_repo(scope, job, run, run.stop.clone()).await {
             Ok(status) => {
+                self.runs.failed((scope.org, repo), None);
                 debug!(repo.id = %repo, files = status.files, chunks = status.chunks, "indexed");
                 if let Err(error) = self.audit(scope, "repo.indexed", repo).await {
                     warn!(%error, "an index run could not be audited");
                 }
-                self.catch_up().await;
             }
             Err(IndexError::Cancelled) => {}
             Err(error) => {
-                warn!(repo.id = %repo, error = causes(&error), "a repository could not be indexed");
+                let why = causes(&error);
+                warn!(repo.id = %repo, error = why, "a repository could not be indexed");
+                self.runs.failed((scope.org, repo), Some(why));
             }
         }
     }
@@ -304,6 +338,11 @@ impl Indexing {
             return Err(Error::Invalid { field: "name", reason: "must not be empty".to_owned() });
         }
         check_optional("mediaType", new.media_type.as_deref(), max)?;
+        if new.media_type.as_deref().is_some_and(|media_type| !is_text(media_type)) {
+            let reason =
+                "must be a type of text, e.g. text/markdown or application/json".to_owned();
+            return Err(Error::Invalid { field: "mediaType", reason });
+        }
         let (size, limit) = (new.text.len() as u64, MAX_DOCUMENT_BYTES as u64);
         if size > limit {
             return Err(Error::TooLarge { what: "content", size, limit });
@@ -325,29 +364,6 @@ impl Indexing {
     }
 }
 
-impl Runs {
-    /// `None` when a run of the repository goes on.
-    fn enter(&self, org: OrgId, repo: RepoId) -> Option<Arc<Run>> {
-        let mut runs = lock(&self.0);
-        if runs.contains_key(&(org, repo)) {
-            return None;
-        }
-        let run = Arc::new(Run::default());
-        runs.insert((org, repo), Arc::clone(&run));
-        Some(run)
-    }
-
-    fn leave(&self, org: OrgId, repo: RepoId) {
-        lock(&self.0).remove(&(org, repo));
-    }
-
-    fn progress(&self, org: OrgId, repo: RepoId) -> Option<IndexProgress> {
-        let run = lock(&self.0).get(&(org, repo)).map(Arc::clone)?;
-        let progress = *lock(&run.progress);
-        Some(progress)
-    }
-}
-
 /// A document as the index takes it.
 pub(crate) fn to_index(document: &Document, text: String) -> IndexDocument {
     IndexDocument {
@@ -357,6 +373,15 @@ pub(crate) fn to_index(document: &Document, text: String) -> IndexDocument {
         media_type: document.media_type.clone(),
         text,
     }
+}
+
+/// Types whose content is text that people write.
+fn is_text(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let Some((kind, name)) = essence.split_once('/') else { return false };
+    let words = ["json", "yaml", "xml", "sql", "toml", "graphql", "javascript", "typescript"];
+    let last = name.rsplit(['+', '-', '.']).next().unwrap_or_default();
+    (kind == "text" && !name.is_empty()) || (kind == "application" && words.contains(&last))
 }
 
 fn is_commit_name(name: &str) -> bool {
@@ -384,10 +409,6 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl From<IndexError> for Error {
