@@ -54,10 +54,17 @@ impl Permissions {
         Self { platform, hosting }
     }
 
-    /// The newest questions of a session, oldest of them first.
+    /// The newest questions of a session and all that wait for an answer, oldest first.
     pub async fn list(&self, scope: &Scope, session: SessionId) -> Result<Vec<Permission>, Error> {
         self.platform.session_for(scope, session, Action::Read).await?;
-        Ok(self.platform.store.list_permissions(scope, session, SHOWN).await?)
+        let newest = self.platform.store.list_permissions(scope, session, SHOWN).await?;
+        if newest.len() < SHOWN as usize {
+            return Ok(newest);
+        }
+        let mut shown = self.platform.store.list_pending_permissions(scope, session).await?;
+        shown.retain(|asked| newest.iter().all(|other| other.request_id != asked.request_id));
+        shown.extend(newest);
+        Ok(shown)
     }
 
     /// Answers a question or calls it off. The agent is told once the answer is durable.

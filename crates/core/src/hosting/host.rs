@@ -72,8 +72,25 @@ impl Default for Host {
 impl Host {
     /// The agent, once it can be prompted.
     pub(super) async fn ready(&self) -> Result<Ready, RuntimeFailure> {
+        self.settled(|state| !matches!(state, State::Starting)).await
+    }
+
+    /// The agent that comes after this one.
+    pub(super) async fn ready_after(&self, before: &Ready) -> Result<Ready, RuntimeFailure> {
+        self.settled(|state| match state {
+            State::Starting => false,
+            State::Ready(ready) => !Arc::ptr_eq(&ready.agent, &before.agent),
+            State::Ended(_) => true,
+        })
+        .await
+    }
+
+    async fn settled(
+        &self,
+        is_settled: impl FnMut(&State) -> bool,
+    ) -> Result<Ready, RuntimeFailure> {
         let mut states = self.state.subscribe();
-        let settled = states.wait_for(|state| !matches!(state, State::Starting)).await;
+        let settled = states.wait_for(is_settled).await;
         match settled.as_deref() {
             Ok(State::Ready(ready)) => Ok(ready.clone()),
             Ok(State::Ended(failure)) => Err(failure.clone()),

@@ -117,11 +117,22 @@ impl Hosting {
     ) -> BoxStream<'static, AgentUpdate> {
         let host = self.host(request.session, owner.org, owner.user);
         let prompted = async move {
-            match host.ready().await {
-                Ok(ready) => host.prompt(&ready, request),
-                Err(failure) => {
-                    let end = AgentUpdate::Finished(AgentOutcome::Failed(failure));
-                    stream::once(future::ready(end)).boxed()
+            let mut ready = host.ready().await;
+            loop {
+                let agent = match ready {
+                    Ok(agent) => agent,
+                    Err(failure) => {
+                        let end = AgentUpdate::Finished(AgentOutcome::Failed(failure));
+                        return stream::once(future::ready(end)).boxed();
+                    }
+                };
+                let mut updates = host.prompt(&agent, request.clone());
+                match updates.next().await {
+                    // It would not let the turn before be called off.
+                    Some(AgentUpdate::Finished(AgentOutcome::Unheard(_))) => {
+                        ready = host.ready_after(&agent).await;
+                    }
+                    first => return stream::iter(first).chain(updates).boxed(),
                 }
             }
         };

@@ -164,7 +164,10 @@ impl Outcome {
         }
         if self.has_asked {
             let of = (self.turn.request.conversation, self.turn.id, self.turn.log);
+            let before = changes.events.len();
             permissions::call_off(platform, scope, &mut changes, of).await?;
+            // The turn's end stays last.
+            changes.events[before.saturating_sub(1)..].rotate_left(1);
         }
         if let Some(answer) = &self.answer {
             changes.writes.extend(self.answer_writes(platform, scope, answer).await?);

@@ -433,7 +433,9 @@ fn take_in(
                 return Some(match outcome {
                     AgentOutcome::Answered => AgentEnd::Answered,
                     AgentOutcome::ChainLost { calls } => AgentEnd::ChainLost { calls },
-                    AgentOutcome::Failed(failure) => AgentEnd::Failed(failure),
+                    AgentOutcome::Unheard(failure) | AgentOutcome::Failed(failure) => {
+                        AgentEnd::Failed(failure)
+                    }
                 });
             }
             Some(update) => transcript.add(update),

@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use serde_json::Value;
+
 use super::{
     accept::event,
     growing::{Growing, Part},
@@ -59,6 +61,8 @@ pub(super) struct Transcript {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub(super) events: Vec<NewEvent>,
+    /// About as much as the events hold.
+    event_bytes: usize,
     pub(super) drafts: Vec<Draft>,
     /// Parts of texts and of the raw response, and the payloads whose parts are all there or among these.
     pub(super) parts: Vec<Part>,
@@ -243,7 +247,7 @@ impl Transcript {
 
     /// Whether more may be taken in before something is written.
     pub(super) fn has_room(&self) -> bool {
-        self.unwritten_bytes() < MAX_WAITING_BYTES
+        self.unwritten_bytes() + self.ready.event_bytes < MAX_WAITING_BYTES
             && self.ready.events.len() < MAX_WAITING_EVENTS
             && self.ready.parts.len() < MAX_WAITING_PARTS
     }
@@ -334,17 +338,24 @@ impl Transcript {
         self.open = Some(open);
     }
 
-    /// Thoughts that follow each other before a write become one event.
+    /// Thoughts that follow each other before a write become one event, as long as it is short.
     fn add_thought(&mut self, text: String) {
         self.hand_out_text();
+        let mut message_id = None;
         if let Some(NewEvent { body: EventBody::ThoughtDelta(last), .. }) =
             self.ready.events.last_mut()
         {
-            last.text.push_str(&text);
-            return;
+            if last.text.len() + text.len() <= MAX_EVENT_TEXT_BYTES {
+                last.text.push_str(&text);
+                self.ready.event_bytes += text.len();
+                return;
+            }
+            message_id = Some(last.message_id);
         }
-        let message_id = self.new_message();
-        self.push(EventBody::ThoughtDelta(TextDelta { message_id, role: None, text }));
+        let message_id = message_id.unwrap_or_else(|| self.new_message());
+        for text in pieces(text) {
+            self.push(EventBody::ThoughtDelta(TextDelta { message_id, role: None, text }));
+        }
     }
 
     /// A tool call closes the open text. Calls are known by id; updates may come in any order.
@@ -399,11 +410,9 @@ impl Transcript {
     fn hand_out_text(&mut self) {
         let Some(open) = &mut self.open else { return };
         let (message_id, role) = (open.id, Some(Role::Agent));
-        let mut rest = std::mem::take(&mut open.unwritten);
-        open.is_seen |= !rest.is_empty();
-        while !rest.is_empty() {
-            let later = rest.split_off(rest.floor_char_boundary(MAX_EVENT_TEXT_BYTES));
-            let text = std::mem::replace(&mut rest, later);
+        let unwritten = std::mem::take(&mut open.unwritten);
+        open.is_seen |= !unwritten.is_empty();
+        for text in pieces(unwritten) {
             self.push(EventBody::MessageDelta(TextDelta { message_id, role, text }));
         }
     }
@@ -439,6 +448,7 @@ impl Transcript {
 
     fn push(&mut self, body: EventBody) {
         let at = self.platform.now();
+        self.ready.event_bytes += weight(&body);
         self.ready.events.push(event(&self.turn, at, body));
     }
 
@@ -448,6 +458,42 @@ impl Transcript {
 
     fn new_payload(&self) -> PayloadId {
         PayloadId::from_uuid(self.platform.new_id())
+    }
+}
+
+/// A text in parts that are short enough for an event.
+fn pieces(text: String) -> impl Iterator<Item = String> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let later = rest.split_off(rest.floor_char_boundary(MAX_EVENT_TEXT_BYTES));
+        let piece = std::mem::replace(&mut rest, later);
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// About how many bytes an event holds, for what agents can make as long as they like.
+fn weight(body: &EventBody) -> usize {
+    match body {
+        EventBody::MessageDelta(delta) | EventBody::ThoughtDelta(delta) => delta.text.len(),
+        EventBody::PlanUpdated(plan) => plan.steps.iter().map(|step| step.content.len()).sum(),
+        EventBody::ToolStarted(tool)
+        | EventBody::ToolUpdated(tool)
+        | EventBody::ToolCompleted(tool) => {
+            let values = [&tool.args, &tool.result].into_iter().flatten();
+            tool.tool.len() + values.map(size).sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + size(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 

@@ -223,6 +223,8 @@ pub enum AgentOutcome {
     ChainLost {
         calls: u32,
     },
+    /// The agent had to be ended before it was given the instruction; another one can be.
+    Unheard(RuntimeFailure),
     Failed(RuntimeFailure),
 }
 

@@ -58,9 +58,12 @@ async fn drive(
         open = prompting.lock() => open,
         () = updates.closed() => return,
         failure = shared.ended() => {
-            return drop(updates.send(failed(failure)).await);
+            return drop(updates.send(unheard(failure)).await);
         }
     };
+    if let Some(failure) = shared.ended_for.get().cloned() {
+        return drop(updates.send(unheard(failure)).await);
+    }
     if let Some(notice) = notice {
         drop(updates.send(AgentUpdate::Warning(notice)).await);
     }
@@ -185,6 +188,14 @@ pub(super) async fn failure(shared: &Shared, error: CallError) -> RuntimeFailure
 }
 
 const AUTH_REQUIRED: i64 = -32_000;
+
+/// An agent that was ended because of another prompt is started again; one that died is not.
+fn unheard(failure: RuntimeFailure) -> AgentUpdate {
+    match failure.code {
+        FailureCode::Cancelled => AgentUpdate::Finished(AgentOutcome::Unheard(failure)),
+        _ => failed(failure),
+    }
+}
 
 fn failed(failure: RuntimeFailure) -> AgentUpdate {
     AgentUpdate::Finished(AgentOutcome::Failed(failure))

@@ -97,13 +97,41 @@ pub(super) fn describe(session: &str, asked: &Value) -> Vec<String> {
     let mut lines =
         vec![format!("the agent asks: {what} ({})", output::printable(text(call, "kind")))];
     for option in asked["options"].as_array().into_iter().flatten() {
-        let (name, id) = (text(option, "name"), text(option, "optionId"));
+        let (name, kind) = (text(option, "name"), text(option, "kind"));
         lines.push(format!(
-            "  {}: skein session permit {session} {} {}",
+            "  {} ({}): skein session permit {session} {} {}",
             output::printable(name),
-            output::printable(request_id(asked)),
-            output::printable(id),
+            output::printable(kind),
+            output::shell_word(request_id(asked)),
+            output::shell_word(text(option, "optionId")),
         ));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_calls_its_options_is_one_word_for_a_shell() {
+        let asked = json!({
+            "requestId": "t.1",
+            "toolCall": {"tool": "Write", "kind": "edit"},
+            "options": [
+                {"optionId": "yes; touch it #", "name": "Reject", "kind": "allow_always"},
+                {"optionId": "it's", "name": "No", "kind": "reject_once"},
+                {"optionId": "", "name": "Nothing", "kind": "reject_once"},
+            ],
+        });
+
+        let lines = describe("s", &asked);
+
+        assert_eq!(
+            lines[1],
+            "  Reject (allow_always): skein session permit s t.1 'yes; touch it #'"
+        );
+        assert_eq!(lines[2], r"  No (reject_once): skein session permit s t.1 'it'\''s'");
+        assert_eq!(lines[3], "  Nothing (reject_once): skein session permit s t.1 ''");
+    }
 }

@@ -55,7 +55,7 @@ pub(super) async fn welcome(context: &Context, config: &Config, url: &str) {
     match indexed {
         Ok(summary) => {
             output::note(&format!("index   {summary}"));
-            let question = format!("cd {}\n  skein ask \"{QUESTION}\"", shell_word(&root));
+            let question = format!("cd {}\n  skein ask \"{QUESTION}\"", output::shell_word(&root));
             output::note(&format!("\nTry this in another terminal:\n\n  {question}\n{}", end(url)));
         }
         Err(failure) => {
@@ -154,13 +154,6 @@ fn agents(config: &Config, environment: &Environment, has_ollama: bool) -> Vec<S
         }
     }
     lines
-}
-
-/// A path as a shell takes it for one word.
-fn shell_word(path: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
-    let shown = output::printable(path);
-    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
 async fn is_ollama_there() -> bool {

@@ -149,3 +149,20 @@ async fn a_turn_has_its_own_time() {
     );
     desk.assert_sound();
 }
+
+#[tokio::test]
+async fn a_turn_that_waits_behind_one_that_cannot_be_cancelled_is_run_by_the_next_process() {
+    let mut desk = Desk::start(&["--ignore-cancel", "--load"]).await;
+    let session = desk.active().await;
+    let turn = desk.api.prompt(&session, "say a\nstall").await;
+    desk.until_event(&session, "message.delta").await;
+    let queued = desk.api.enqueue(&session, "say b").await;
+
+    let path = format!("/api/sessions/{session}/turns/{turn}/cancel");
+    desk.api.post(&path, json!({})).await.expect(200);
+    let queued = desk.api.finished(&session, &queued).await;
+
+    assert_eq!(queued["status"]["key"], "completed", "{queued}");
+    assert_eq!(desk.said_in(&session, queued["id"].as_str().unwrap()).await, "b");
+    desk.assert_sound();
+}

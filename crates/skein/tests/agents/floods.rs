@@ -83,3 +83,18 @@ async fn a_flood_can_be_cancelled() {
     desk.nothing_runs().await;
     desk.assert_sound();
 }
+
+#[tokio::test]
+async fn long_thoughts_are_told_in_events_that_can_be_read_back() {
+    let desk = Desk::start(&[]).await;
+    let session = desk.active().await;
+    let thought = "why ".repeat(50_000);
+
+    let turn = desk.run(&session, &format!("think {thought}\nthink {thought}\nsay done")).await;
+
+    assert_eq!(turn["status"]["key"], "completed", "{turn}");
+    let told = desk.events(&session, "thought.delta").await;
+    let texts: Vec<&str> = told.iter().map(|event| event["text"].as_str().unwrap()).collect();
+    assert!(texts.iter().all(|text| text.len() <= 64 * 1024), "{}", texts.len());
+    assert_eq!(texts.concat().len(), 2 * thought.trim_end().len());
+}

@@ -178,6 +178,9 @@ async fn a_cancelled_turn_calls_off_its_question() {
     desk.api.finished(&session, &turn).await;
 
     assert_eq!(state_of(&desk, &session, &asked).await, "cancelled");
+    let log = desk.api.log(&session).await;
+    let last_two = &log.types()[log.types().len() - 2..];
+    assert_eq!(last_two, ["permission.resolved", "turn.failed"], "questions end with their turn");
     let late = desk.api.post(&path_of(&session, &asked), json!({"optionId": "yes"})).await;
     assert_eq!(late.refusal(), (409, "permission_settled".to_owned()));
     assert_eq!(desk.said(&session, "say next").await, "next");
