@@ -122,10 +122,10 @@ impl From<ChangeAgentContext> for AgentContextSpec {
 impl From<AgentContextVersion> for AgentContext {
     fn from(version: AgentContextVersion) -> Self {
         let AgentContextVersion { context, spec, created_at } = version;
-        let configured = spec.is_none();
+        let configured = spec.refined().is_none();
         let named =
             || AgentContextSpec { agent: context.name.clone(), collection: None, model: None };
-        let spec = spec.unwrap_or_else(named);
+        let spec = spec.refined().cloned().unwrap_or_else(named);
         Self {
             id: *context.id.as_uuid(),
             name: context.name,

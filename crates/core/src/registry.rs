@@ -10,7 +10,7 @@ use crate::{
     agents::Agents,
     model::{
         AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, ConversationContext,
-        ConversationContextId, ConversationSpec, Repo, RepoId, Scope,
+        ConversationContextId, ConversationSpec, Repo, RepoId, Scope, VersionSpec,
     },
     platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
     policy::{
@@ -103,7 +103,8 @@ impl Registry {
         let id = self.platform.new_id();
         let context = AgentContext { id: AgentContextId::from_uuid(id), name, version: 1 };
         let created_at = self.platform.now();
-        let version = AgentContextVersion { context, spec: Some(spec), created_at };
+        let spec = VersionSpec::Refined(spec);
+        let version = AgentContextVersion { context, spec, created_at };
         let name = version.context.name.clone();
         let registration = Registration {
             write: Write::PutAgentContext(Box::new(version.clone())),
@@ -133,13 +134,14 @@ impl Registry {
         self.check_agent_spec(&spec)?;
         for _ in 0..RACE_ATTEMPTS {
             let current = self.agent_context(scope, id).await?;
-            if current.spec.is_none() {
+            if current.spec.refined().is_none() {
                 return Err(Error::Forbidden { action: "changing a configured agent" });
             }
             let version = current.context.version + 1;
             let context = AgentContext { version, ..current.context };
             let created_at = self.platform.now();
-            let next = AgentContextVersion { context, spec: Some(spec.clone()), created_at };
+            let spec = VersionSpec::Refined(spec.clone());
+            let next = AgentContextVersion { context, spec, created_at };
             let write = Write::PutAgentContext(Box::new(next.clone()));
             let target = format!("{}/{id}", ResourceKind::AgentContext);
             let entry = ("agent_context.changed", target, json!({"version": version}));

@@ -37,12 +37,30 @@ pub struct AgentContextSpec {
     pub model: Option<String>,
 }
 
-/// A version of an agent context. Configured agents have no spec: the configuration is theirs.
+/// A version of an agent context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentContextVersion {
     pub context: AgentContext,
-    pub spec: Option<AgentContextSpec>,
+    pub spec: VersionSpec,
     pub created_at: Timestamp,
+}
+
+/// What a version of an agent context says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionSpec {
+    /// Made over the API.
+    Refined(AgentContextSpec),
+    /// In the words of the configuration, which alone can read them.
+    Configured(String),
+}
+
+impl VersionSpec {
+    pub fn refined(&self) -> Option<&AgentContextSpec> {
+        match self {
+            Self::Refined(spec) => Some(spec),
+            Self::Configured(_) => None,
+        }
+    }
 }
 
 /// System prompt, model and temperature.

@@ -115,6 +115,59 @@ async fn a_session_keeps_the_versions_it_started_with_until_it_is_bound_again() 
 }
 
 #[tokio::test]
+async fn a_session_keeps_the_version_of_a_configured_agent_that_it_started_with() {
+    let reviewer = |provider: &str, model: &str| {
+        format!(
+            "[agents.reviewer]\nruntime = \"responses\"\nprovider = \"{provider}\"\n\
+             model = \"{model}\"\n"
+        )
+    };
+    let mut desk = Desk::with(&reviewer("model", "m-1")).await;
+    let body = |session: &Value, agent: &str| json!({"instruction": "go on", "sessionId": session, "agent": agent});
+    let named = json!({"instruction": "begin", "agent": "reviewer"});
+    let first = desk.execute(named.clone()).await.expect(200).json();
+    let session = &first["sessionId"];
+    // The same server by another name: a chain of one is not continued by the other.
+    let elsewhere = format!(
+        "[providers.other]\nbase_url = \"{}\"\nkey_env = \"MODEL_TEST_KEY\"\n{}",
+        desk.provider.base_url(),
+        reviewer("other", "m-2")
+    );
+
+    desk.reconfigure(&elsewhere).await;
+    let unnamed = desk.ask(session, "go on").await;
+    let unnamed = (unnamed["context"]["chain"].clone(), settings(&desk).0);
+    let again = desk.execute(body(session, "reviewer")).await.expect(200).json();
+    let again = (again["context"]["chain"].clone(), settings(&desk).0);
+    desk.execute(named).await.expect(200);
+    let fresh = settings(&desk).0;
+    desk.execute(body(session, "model")).await.expect(200);
+    desk.execute(body(session, "reviewer")).await.expect(200);
+    let back = settings(&desk).0;
+
+    assert_eq!(unnamed, (json!("continue"), json!("m-1")), "it runs on what it started with");
+    assert_eq!(again, unnamed);
+    assert_eq!((fresh, back), (json!("m-2"), json!("m-2")));
+}
+
+#[tokio::test]
+async fn a_session_whose_configured_agent_is_gone_says_so() {
+    let agent = "[agents.reviewer]\nruntime = \"responses\"\nprovider = \"model\"\n";
+    let mut desk = Desk::with(agent).await;
+    let named = json!({"instruction": "begin", "agent": "reviewer"});
+    let first = desk.execute(named).await.expect(200).json();
+
+    desk.reconfigure("").await;
+    let after = desk.ask(&first["sessionId"], "go on").await;
+
+    assert_eq!(
+        (&after["kind"], &after["errorCode"]),
+        (&json!("error"), &json!("agent_unavailable"))
+    );
+    assert_eq!(desk.sent().len(), 1);
+}
+
+#[tokio::test]
 async fn a_context_that_is_not_there_is_refused_and_leaves_nothing() {
     let desk = Desk::new().await;
     let unknown = "01890a5d-ac96-774b-bcce-b302099a8057";

@@ -30,14 +30,17 @@ impl Desk {
     }
 
     pub(crate) async fn on(provider: ResponsesServer, settings: &str) -> Self {
-        let home = TestHome::with_config(&format!(
-            "[sessions]\ndefault_agent = \"model\"\n[providers.model]\nbase_url = \"{}\"\n\
-             key_env = \"{KEY_VARIABLE}\"\nmodel = \"m-config\"\n{settings}\n",
-            provider.base_url()
-        ));
+        let home = TestHome::with_config(&config(&provider, settings));
         let server = TestServer::on_with(home, &[(KEY_VARIABLE, provider.key())]).await;
         let api = Api::of(&server);
         Self { provider, server, api }
+    }
+
+    /// Starts the server again, with other settings behind those of the provider.
+    pub(crate) async fn reconfigure(&mut self, settings: &str) {
+        self.server.home().write_config(&config(&self.provider, settings));
+        self.server.restart().await;
+        self.api = Api::of(&self.server);
     }
 
     pub(crate) async fn execute(&self, body: Value) -> Reply {
@@ -68,6 +71,14 @@ impl Desk {
     pub(crate) fn sent(&self) -> Vec<Value> {
         self.provider.dispatches().into_iter().map(|dispatch| dispatch.body).collect()
     }
+}
+
+fn config(provider: &ResponsesServer, settings: &str) -> String {
+    format!(
+        "[sessions]\ndefault_agent = \"model\"\n[providers.model]\nbase_url = \"{}\"\n\
+         key_env = \"{KEY_VARIABLE}\"\nmodel = \"m-config\"\n{settings}\n",
+        provider.base_url()
+    )
 }
 
 pub(crate) fn turn_path(answer: &Value) -> String {

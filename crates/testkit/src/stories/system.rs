@@ -6,7 +6,7 @@ use bytes::Bytes;
 use skein_core::{
     model::{
         AgentContext, AgentContextId, Org, OrgId, Scope, Sha256Hash, SystemScope, Timestamp, Turn,
-        User, UserRole,
+        User, UserRole, VersionSpec,
     },
     ports::{
         ChangeSet, Clock, Conflict, IdempotencyRecord, Ids, NewPayload, PayloadBody, PendingTurn,
@@ -137,6 +137,13 @@ pub async fn agents_keep_their_ids_and_grow_a_version_with_each_change(store: Ar
     let grown = AgentContext { version: 2, ..coder.clone() };
     assert_eq!(changed, std::slice::from_ref(&grown));
     assert_eq!(unchanged, [grown, echo.clone()]);
+    // What an old version said is still there for the sessions that started with it.
+    let world = World::new(Arc::clone(&store)).await;
+    for (version, words) in [(1, r#"{"model":"a"}"#), (2, r#"{"model":"b"}"#)] {
+        let found = store.find_agent_context(&world.as_owner(), coder.id, Some(version)).await;
+        let spec = found.expect("a read").map(|found| found.spec);
+        assert_eq!(spec, Some(VersionSpec::Configured(words.to_owned())));
+    }
 }
 
 pub async fn agents_registered_by_many_at_once_are_the_same_agents(store: Arc<dyn Storage>) {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use skein_core::{
     model::{
         AgentContext, AgentContextId, AgentContextVersion, ConversationContext,
-        ConversationContextId, Repo, RepoId, Scope,
+        ConversationContextId, Repo, RepoId, Scope, VersionSpec,
     },
     ports::{RegistryReads, StoreError},
 };
@@ -154,20 +154,21 @@ fn agent_context(row: &Row) -> Result<AgentContextVersion, Fault> {
         name: row.get("name")?,
         version: row.small("version")?,
     };
-    // What a configured agent says is the configuration's to know, in whatever form it has there.
     let is_configured: bool = row.get("is_configured")?;
-    let spec = if is_configured { None } else { row.opt_json("spec")? };
+    let spec = match is_configured {
+        true => VersionSpec::Configured(String::from_utf8_lossy(&row.bytes("spec")?).into_owned()),
+        false => VersionSpec::Refined(row.json("spec")?),
+    };
     Ok(AgentContextVersion { context, spec, created_at: row.time("created_at")? })
 }
 
 fn conversation_context(row: &Row) -> Result<ConversationContext, Fault> {
     let columns = Columns::new("conversation context", row);
-    let spec = columns.opt_json("spec")?;
     Ok(ConversationContext {
         id: columns.id("id", ConversationContextId::from_uuid)?,
         name: columns.get("name")?,
         version: columns.small("version")?,
-        spec: spec.ok_or_else(|| columns.corrupt("it has no specification"))?,
+        spec: columns.json("spec")?,
         created_at: columns.time("created_at")?,
     })
 }

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use skein_core::{
     model::{
         AgentContext, AgentContextId, AgentContextVersion, ConversationContext,
-        ConversationContextId, Repo, RepoId, Scope,
+        ConversationContextId, Repo, RepoId, Scope, VersionSpec,
     },
     ports::{RegistryReads, StoreError},
 };
@@ -198,9 +198,11 @@ fn read_agent_context(row: &Row<'_>) -> Result<AgentContextVersion, Fault> {
     let mut columns = Columns::new("agent context", row);
     let context = AgentContext { id: columns.id()?, name: columns.get()?, version: columns.get()? };
     let created_at = columns.time()?;
-    // What a configured agent says is the configuration's to know, in whatever form it has there.
     let is_configured: bool = columns.get()?;
-    let spec = if is_configured { None } else { Some(columns.json()?) };
+    let spec = match is_configured {
+        true => VersionSpec::Configured(String::from_utf8_lossy(&columns.bytes()?).into_owned()),
+        false => VersionSpec::Refined(columns.json()?),
+    };
     Ok(AgentContextVersion { context, spec, created_at })
 }
 
