@@ -92,11 +92,13 @@ pub struct ConversationContext {
     pub system_prompt: String,
     pub model: Option<String>,
     pub temperature: Option<f64>,
+    /// Comes from the server's configuration, and is changed there.
+    pub configured: bool,
     /// When this version was made.
     pub created_at: Time,
 }
 
-/// A page of conversation contexts, oldest first.
+/// A page of conversation contexts, oldest first: the org's own and the configured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationContextList {
@@ -162,6 +164,7 @@ impl From<model::ConversationContext> for ConversationContext {
             system_prompt: context.spec.system_prompt,
             model: context.spec.model,
             temperature: context.spec.temperature,
+            configured: context.is_configured,
             created_at: context.created_at.into(),
         }
     }

@@ -14,7 +14,9 @@ use skein_core::{
     history::History,
     hosting::{Hosting, HostingSettings},
     indexing::Indexing,
-    model::{AgentContext, AgentContextId, SystemScope},
+    model::{
+        AgentContext, AgentContextId, ConversationContext, ConversationContextId, SystemScope,
+    },
     orchestrator::Orchestrator,
     people::People,
     permissions::Permissions,
@@ -79,6 +81,7 @@ impl Instance {
         let people = People::new(Arc::clone(&platform));
         leave_token(home, &people).await?;
         let agents = Arc::new(agents(home, config, platform.as_ref()).await?);
+        register_conversation_contexts(&config.settings, &platform).await?;
         let (hosting, notices) =
             Hosting::new(Arc::clone(&platform), Arc::clone(&agents), hosting(&config.settings));
         let orchestrator = Orchestrator::new(
@@ -251,6 +254,28 @@ async fn agents(home: &Home, config: &Config, platform: &Platform) -> Result<Age
         None => acp::for_repositories(settings),
     };
     Ok(agents.with_repositories_by(for_repositories).with_former(Box::new(former)))
+}
+
+/// Every org has them, with ids that are the same after every restart.
+async fn register_conversation_contexts(
+    settings: &Settings,
+    platform: &Platform,
+) -> Result<(), Failure> {
+    let contexts =
+        settings.conversation_contexts.iter().map(|(name, context)| ConversationContext {
+            id: ConversationContextId::from_uuid(platform.new_id()),
+            name: name.clone(),
+            version: 1,
+            spec: context.spec(),
+            is_configured: true,
+            created_at: platform.now(),
+        });
+    let scope = SystemScope::for_purpose("register conversation contexts");
+    let known = platform.store.register_conversation_contexts(scope, contexts.collect()).await;
+    known.map_err(|error: StoreError| {
+        Failure::new(Exit::Unavailable, "the conversation contexts cannot be registered")
+            .because(error)
+    })
 }
 
 /// One arm per runtime. `None` for those that the settings' check has refused.

@@ -274,6 +274,7 @@ impl World {
                 model: None,
                 temperature: Some(0.7),
             },
+            is_configured: false,
             created_at: self.clock.tick(),
         }
     }

@@ -78,10 +78,12 @@ pub struct ConversationSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationContext {
     pub id: ConversationContextId,
-    /// Unique in its org.
+    /// Unique in its org among those of its origin.
     pub name: String,
     /// Grows with every change; a session keeps the version it started with.
     pub version: u32,
     pub spec: ConversationSpec,
+    /// Comes from the configuration, and is changed there.
+    pub is_configured: bool,
     pub created_at: Timestamp,
 }

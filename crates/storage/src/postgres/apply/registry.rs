@@ -117,7 +117,7 @@ impl Applying<'_> {
                 .transaction
                 .execute(
                     "UPDATE conversation_contexts SET current_version = $3
-                     WHERE org_id = $1 AND id = $2 AND current_version = $3 - 1",
+                     WHERE org_id = $1 AND id = $2 AND current_version = $3 - 1 AND origin = 'api'",
                     &[self.org(), id, &version],
                 )
                 .await?;

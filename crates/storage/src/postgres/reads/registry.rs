@@ -47,7 +47,7 @@ const LIST_AGENT_CONTEXTS: &str = select_agent_contexts!(
 macro_rules! select_conversation_contexts {
     ($version:literal, $rest:literal) => {
         concat!(
-            "SELECT c.id, c.name, v.version, v.spec, v.created_at
+            "SELECT c.id, c.name, v.version, v.spec, c.origin = 'config' AS is_configured, v.created_at
              FROM conversation_contexts c
              JOIN conversation_context_versions v
                ON v.org_id = c.org_id AND v.context_id = c.id AND v.version = ",
@@ -58,11 +58,15 @@ macro_rules! select_conversation_contexts {
     };
 }
 
-const FIND_CONVERSATION_CONTEXT: &str =
-    select_conversation_contexts!("coalesce($3, c.current_version)", "AND c.id = $2");
+const FIND_CONVERSATION_CONTEXT: &str = select_conversation_contexts!(
+    "coalesce($3, c.current_version)",
+    "AND c.id = $2 AND ($3::integer IS NOT NULL OR c.retired_at IS NULL)"
+);
 
-const LIST_CONVERSATION_CONTEXTS: &str =
-    select_conversation_contexts!("c.current_version", "AND c.id > $2 ORDER BY c.id LIMIT $3");
+const LIST_CONVERSATION_CONTEXTS: &str = select_conversation_contexts!(
+    "c.current_version",
+    "AND c.id > $2 AND c.retired_at IS NULL ORDER BY c.id LIMIT $3"
+);
 
 #[async_trait]
 impl RegistryReads for PostgresStore {
@@ -169,6 +173,7 @@ fn conversation_context(row: &Row) -> Result<ConversationContext, Fault> {
         name: columns.get("name")?,
         version: columns.small("version")?,
         spec: columns.json("spec")?,
+        is_configured: columns.get("is_configured")?,
         created_at: columns.time("created_at")?,
     })
 }

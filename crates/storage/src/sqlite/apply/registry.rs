@@ -123,7 +123,7 @@ pub(super) fn put_conversation_context(
             .connection
             .prepare_cached(
                 "UPDATE conversation_contexts SET current_version = ?3
-                 WHERE org_id = ?1 AND id = ?2 AND current_version = ?3 - 1",
+                 WHERE org_id = ?1 AND id = ?2 AND current_version = ?3 - 1 AND origin = 'api'",
             )?
             .execute(params![key(&target.org), id, put.version])?;
         let is_known = "SELECT 1 FROM conversation_contexts WHERE org_id = ?1 AND id = ?2";

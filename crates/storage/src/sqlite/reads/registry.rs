@@ -140,12 +140,13 @@ impl RegistryReads for SqliteStore {
             .read(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT c.id, c.name, v.version, v.spec, v.created_at
+                        "SELECT c.id, c.name, v.version, v.spec, c.origin = 'config', v.created_at
                          FROM conversation_contexts c
                          JOIN conversation_context_versions v
                              ON v.org_id = c.org_id AND v.context_id = c.id
                                  AND v.version = coalesce(?3, c.current_version)
-                         WHERE c.org_id = ?1 AND c.id = ?2",
+                         WHERE c.org_id = ?1 AND c.id = ?2
+                             AND (?3 IS NOT NULL OR c.retired_at IS NULL)",
                     )?
                     .query_row(params![key(&org), key(&context), version], |row| {
                         Ok(read_conversation_context(row))
@@ -166,12 +167,13 @@ impl RegistryReads for SqliteStore {
         self.readers
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT c.id, c.name, v.version, v.spec, v.created_at
+                    "SELECT c.id, c.name, v.version, v.spec, c.origin = 'config', v.created_at
                      FROM conversation_contexts c
                      JOIN conversation_context_versions v
                          ON v.org_id = c.org_id AND v.context_id = c.id
                              AND v.version = c.current_version
-                     WHERE c.org_id = ?1 AND c.id > coalesce(?2, x'') ORDER BY c.id LIMIT ?3",
+                     WHERE c.org_id = ?1 AND c.id > coalesce(?2, x'') AND c.retired_at IS NULL
+                     ORDER BY c.id LIMIT ?3",
                 )?;
                 let mut rows = statement.query(params![key(&org), opt_key(&after), limit])?;
                 let mut contexts = Vec::new();
@@ -213,6 +215,7 @@ fn read_conversation_context(row: &Row<'_>) -> Result<ConversationContext, Fault
         name: columns.get()?,
         version: columns.get()?,
         spec: columns.json()?,
+        is_configured: columns.get()?,
         created_at: columns.time()?,
     })
 }

@@ -39,6 +39,7 @@ fn the_schema_goes_up_and_down_and_up_again() {
             (3, "0003_plans"),
             (4, "0004_documents"),
             (5, "0005_residents"),
+            (6, "0006_configured_conversations"),
         ]
         .map(|(version, name)| MigrationStatus {
             version,
@@ -48,13 +49,13 @@ fn the_schema_goes_up_and_down_and_up_again() {
     };
 
     assert_eq!(migrate::status(&path).unwrap(), status(None));
-    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 5);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 6);
     let all = tables(&path);
     assert_eq!(migrate::up(&path, &clock).unwrap().len(), 0);
     assert_eq!(migrate::status(&path).unwrap(), status(Some(Timestamp::from_millis(5))));
-    assert_eq!(migrate::down(&path, 0).unwrap().len(), 5);
+    assert_eq!(migrate::down(&path, 0).unwrap().len(), 6);
     assert_eq!(tables(&path), ["schema_migrations"]);
-    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 5);
+    assert_eq!(migrate::up(&path, &clock).unwrap().len(), 6);
 
     assert_eq!(tables(&path), all);
     open(&path).unwrap();
@@ -100,14 +101,14 @@ fn a_schema_that_is_older_newer_or_changed_is_not_opened() {
         other => panic!("{:?}", other.err()),
     };
 
-    change("INSERT INTO schema_migrations VALUES (6, '0006_later', zeroblob(32), 0)");
-    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 6, known: 5 }));
-    change("DELETE FROM schema_migrations WHERE version = 6");
+    change("INSERT INTO schema_migrations VALUES (7, '0007_later', zeroblob(32), 0)");
+    assert!(matches!(refusal(), MigrateError::NewerSchema { found: 7, known: 6 }));
+    change("DELETE FROM schema_migrations WHERE version = 7");
     open(&home.path()).unwrap();
     change("UPDATE schema_migrations SET checksum = zeroblob(32)");
     assert!(matches!(refusal(), MigrateError::ChangedMigration { version: 1, .. }));
     change("DELETE FROM schema_migrations");
-    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 5 }));
+    assert!(matches!(refusal(), MigrateError::Pending { found: 0, known: 6 }));
 }
 
 #[test]
@@ -117,8 +118,8 @@ fn a_migration_that_fails_leaves_the_old_schema() {
     let before = tables(&home.path());
     let mut broken = migrate::MIGRATIONS.to_vec();
     broken.push(crate::migrations::Migration {
-        version: 6,
-        name: "0006_broken",
+        version: 7,
+        name: "0007_broken",
         up: "CREATE TABLE half (n INTEGER); CREATE TABLE half (n INTEGER);",
         down: "",
     });
