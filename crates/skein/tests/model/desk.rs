@@ -24,14 +24,17 @@ impl Desk {
         Self::with("").await
     }
 
-    /// With more settings of the provider.
+    /// With more settings: those of the provider first, then other sections.
     pub(crate) async fn with(settings: &str) -> Self {
         Self::on(ResponsesServer::start().await, settings).await
     }
 
     pub(crate) async fn on(provider: ResponsesServer, settings: &str) -> Self {
         let home = TestHome::with_config(&config(&provider, settings));
-        let server = TestServer::on_with(home, &[(KEY_VARIABLE, provider.key())]).await;
+        // Not in the file, so that a test can have a `[sessions]` of its own there.
+        let environment =
+            [(KEY_VARIABLE, provider.key()), ("SKEIN_SESSIONS__DEFAULT_AGENT", "model")];
+        let server = TestServer::on_with(home, &environment).await;
         let api = Api::of(&server);
         Self { provider, server, api }
     }
@@ -75,7 +78,7 @@ impl Desk {
 
 fn config(provider: &ResponsesServer, settings: &str) -> String {
     format!(
-        "[sessions]\ndefault_agent = \"model\"\n[providers.model]\nbase_url = \"{}\"\n\
+        "[providers.model]\nbase_url = \"{}\"\n\
          key_env = \"{KEY_VARIABLE}\"\nmodel = \"m-config\"\n{settings}\n",
         provider.base_url()
     )

@@ -21,4 +21,5 @@ mod independent;
 mod keys;
 mod plans;
 mod refusals;
+mod settings;
 mod turns;
