@@ -92,11 +92,13 @@ pub struct ConversationContext {
     pub system_prompt: String,
     pub model: Option<String>,
     pub temperature: Option<f64>,
+    /// Comes from the server's configuration, and is changed there.
+    pub configured: bool,
     /// When this version was made.
     pub created_at: Time,
 }
 
-/// A page of conversation contexts, oldest first.
+/// A page of conversation contexts, oldest first: the org's own and the configured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationContextList {
@@ -122,10 +124,10 @@ impl From<ChangeAgentContext> for AgentContextSpec {
 impl From<AgentContextVersion> for AgentContext {
     fn from(version: AgentContextVersion) -> Self {
         let AgentContextVersion { context, spec, created_at } = version;
-        let configured = spec.is_none();
+        let configured = spec.refined().is_none();
         let named =
             || AgentContextSpec { agent: context.name.clone(), collection: None, model: None };
-        let spec = spec.unwrap_or_else(named);
+        let spec = spec.refined().cloned().unwrap_or_else(named);
         Self {
             id: *context.id.as_uuid(),
             name: context.name,
@@ -162,6 +164,7 @@ impl From<model::ConversationContext> for ConversationContext {
             system_prompt: context.spec.system_prompt,
             model: context.spec.model,
             temperature: context.spec.temperature,
+            configured: context.is_configured,
             created_at: context.created_at.into(),
         }
     }

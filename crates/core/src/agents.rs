@@ -4,7 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     Error,
-    model::{AgentContext, AgentContextId, AgentContextVersion, Binding, Scope},
+    model::{
+        AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, Binding, Scope,
+        VersionSpec,
+    },
     platform::Platform,
     ports::AgentRuntime,
 };
@@ -19,6 +22,13 @@ pub struct Agent {
     pub collection: Option<String>,
 }
 
+/// Reads what the configuration wrote down of its agents before it was changed.
+pub trait FormerAgents: Send + Sync {
+    /// The agent as that version has it, with the keys, addresses and commands of `today`. `None` when it cannot be run
+    /// like that any more.
+    fn recall(&self, today: &Agent, spec: &str) -> Option<Agent>;
+}
+
 /// Every configured agent.
 pub struct Agents {
     by_id: HashMap<AgentContextId, Agent>,
@@ -26,6 +36,7 @@ pub struct Agents {
     default: AgentContextId,
     /// Who works in a repository when a request names one but no agent.
     for_repositories: Option<AgentContextId>,
+    former: Option<Box<dyn FormerAgents>>,
 }
 
 /// How a request names an agent.
@@ -44,13 +55,18 @@ impl Agents {
             agents.iter().map(|agent| (agent.context.name.clone(), agent.context.id)).collect();
         let default = *by_name.get(default)?;
         let by_id = agents.into_iter().map(|agent| (agent.context.id, agent)).collect();
-        Some(Self { by_id, by_name, default, for_repositories: None })
+        Some(Self { by_id, by_name, default, for_repositories: None, former: None })
     }
 
     /// This agent works in repositories when a request names no agent.
     pub fn with_repositories_by(self, name: Option<&str>) -> Self {
         let for_repositories = name.and_then(|name| self.by_name.get(name).copied());
         Self { for_repositories, ..self }
+    }
+
+    /// Sessions that started with another version of their agent go on with what this makes of it.
+    pub fn with_former(self, former: Box<dyn FormerAgents>) -> Self {
+        Self { former: Some(former), ..self }
     }
 
     /// Who works in a repository when a request names no agent.
@@ -86,32 +102,44 @@ impl Agents {
             return Err(unknown("agent", name.clone()));
         };
         let stored = platform.store.find_agent_context(scope, *id, None).await?;
-        let resolved = stored.and_then(|version| self.refine(version));
+        let resolved = stored.and_then(|version| self.bring_back(version));
         resolved.ok_or_else(|| unknown("agentContextId", id.to_string()))
     }
 
-    /// What a session runs on: the version it is bound to. `None` when its agent is no longer configured.
+    /// What a session runs on: the version it is bound to. `None` when its agent is no longer configured, or cannot be
+    /// run as it was.
     pub async fn resolve_bound(
         &self,
         platform: &Platform,
         scope: &Scope,
         binding: &Binding,
     ) -> Result<Option<Agent>, Error> {
-        if let Some(agent) = self.by_id.get(&binding.agent_context) {
+        let (id, version) = (binding.agent_context, binding.agent_context_version);
+        // Most sessions are bound to what is configured now, and that is at hand.
+        if let Some(agent) = self.by_id.get(&id).filter(|agent| agent.context.version == version) {
             return Ok(Some(agent.clone()));
         }
-        let version = Some(binding.agent_context_version);
-        let stored =
-            platform.store.find_agent_context(scope, binding.agent_context, version).await?;
-        Ok(stored.and_then(|version| self.refine(version)))
+        let stored = platform.store.find_agent_context(scope, id, Some(version)).await?;
+        Ok(stored.and_then(|version| self.bring_back(version)))
+    }
+
+    fn bring_back(&self, version: AgentContextVersion) -> Option<Agent> {
+        let AgentContextVersion { context, spec, .. } = version;
+        match spec {
+            VersionSpec::Refined(spec) => self.refine(context, spec),
+            VersionSpec::Configured(spec) => {
+                let today = self.by_id.get(&context.id)?;
+                let recalled = self.former.as_ref()?.recall(today, &spec)?;
+                Some(Agent { context, ..recalled })
+            }
+        }
     }
 
     /// A context made over the API runs on a configured agent, with some of its settings replaced.
-    fn refine(&self, version: AgentContextVersion) -> Option<Agent> {
-        let spec = version.spec?;
+    fn refine(&self, context: AgentContext, spec: AgentContextSpec) -> Option<Agent> {
         let agent = self.named(&spec.agent)?;
         Some(Agent {
-            context: version.context,
+            context,
             runtime: Arc::clone(&agent.runtime),
             model: spec.model.or_else(|| agent.model.clone()),
             collection: spec.collection.or_else(|| agent.collection.clone()),

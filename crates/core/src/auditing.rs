@@ -19,6 +19,25 @@ use crate::{
 /// requests must not become a flood of writes.
 const WAITING_REFUSALS: usize = 256;
 
+/// Of these, as many may be refused requests. The rest is for refused access, which matters more and is not to be crowded
+/// out by what anybody can get wrong as often as they like.
+const WAITING_REQUESTS: usize = WAITING_REFUSALS / 2;
+
+/// As much of a reason as an entry keeps.
+const MAX_REASON_CHARACTERS: usize = 256;
+
+/// What a known caller was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// They may not do this.
+    Access,
+    /// What they asked for was understood, and is not to be had.
+    Request {
+        /// Names what was asked for, never what an agent was told.
+        reason: String,
+    },
+}
+
 /// The audit log of the caller's org.
 #[derive(Clone)]
 pub struct Auditing {
@@ -60,13 +79,24 @@ impl Auditing {
     }
 
     /// Keeps a refusal without making the refused caller wait for a write. Returns whether it was kept.
-    pub fn refused(&self, scope: &Scope, code: &'static str, request: String) -> bool {
-        let entry = AuditEntry {
-            at: self.platform.now(),
-            action: "access.refused",
-            target: request,
-            detail: json!({"code": code}),
+    pub fn refused(
+        &self,
+        scope: &Scope,
+        code: &'static str,
+        request: String,
+        refusal: Refusal,
+    ) -> bool {
+        let (action, detail) = match refusal {
+            Refusal::Access => ("access.refused", json!({"code": code})),
+            Refusal::Request { reason } => {
+                if self.refusals.capacity() <= WAITING_REFUSALS - WAITING_REQUESTS {
+                    return false;
+                }
+                let reason: String = reason.chars().take(MAX_REASON_CHARACTERS).collect();
+                ("request.refused", json!({"code": code, "reason": reason}))
+            }
         };
+        let entry = AuditEntry { at: self.platform.now(), action, target: request, detail };
         self.refusals.try_send((scope.clone(), entry)).is_ok()
     }
 

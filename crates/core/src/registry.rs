@@ -10,9 +10,9 @@ use crate::{
     agents::Agents,
     model::{
         AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, ConversationContext,
-        ConversationContextId, ConversationSpec, Repo, RepoId, Scope,
+        ConversationContextId, ConversationSpec, Repo, RepoId, Scope, VersionSpec,
     },
-    platform::{Created, IdempotencyKey, Platform, RACE_ATTEMPTS},
+    platform::{Created, IdempotencyKey, Limits, Platform, RACE_ATTEMPTS},
     policy::{
         access,
         text::{check_filled, check_model, check_optional, check_text},
@@ -46,7 +46,7 @@ impl Registry {
         key: Option<&IdempotencyKey>,
     ) -> Result<Created<Repo>, Error> {
         access::check_administer(scope, "registering a repository")?;
-        self.check_name(&name)?;
+        check_name(&self.platform.limits, &name)?;
         check_text("path", &path, self.platform.limits.field_bytes)?;
         let replay = self.platform.find_replay(scope, key).await?;
         if let Some(resource) = replay {
@@ -98,12 +98,13 @@ impl Registry {
         key: Option<&IdempotencyKey>,
     ) -> Result<Created<AgentContextVersion>, Error> {
         access::check_administer(scope, "making an agent context")?;
-        self.check_name(&name)?;
+        check_name(&self.platform.limits, &name)?;
         self.check_agent_spec(&spec)?;
         let id = self.platform.new_id();
         let context = AgentContext { id: AgentContextId::from_uuid(id), name, version: 1 };
         let created_at = self.platform.now();
-        let version = AgentContextVersion { context, spec: Some(spec), created_at };
+        let spec = VersionSpec::Refined(spec);
+        let version = AgentContextVersion { context, spec, created_at };
         let name = version.context.name.clone();
         let registration = Registration {
             write: Write::PutAgentContext(Box::new(version.clone())),
@@ -133,13 +134,14 @@ impl Registry {
         self.check_agent_spec(&spec)?;
         for _ in 0..RACE_ATTEMPTS {
             let current = self.agent_context(scope, id).await?;
-            if current.spec.is_none() {
+            if current.spec.refined().is_none() {
                 return Err(Error::Forbidden { action: "changing a configured agent" });
             }
             let version = current.context.version + 1;
             let context = AgentContext { version, ..current.context };
             let created_at = self.platform.now();
-            let next = AgentContextVersion { context, spec: Some(spec.clone()), created_at };
+            let spec = VersionSpec::Refined(spec.clone());
+            let next = AgentContextVersion { context, spec, created_at };
             let write = Write::PutAgentContext(Box::new(next.clone()));
             let target = format!("{}/{id}", ResourceKind::AgentContext);
             let entry = ("agent_context.changed", target, json!({"version": version}));
@@ -178,12 +180,12 @@ impl Registry {
         key: Option<&IdempotencyKey>,
     ) -> Result<Created<ConversationContext>, Error> {
         access::check_administer(scope, "making a conversation context")?;
-        self.check_name(&name)?;
-        self.check_conversation_spec(&spec)?;
+        check_conversation_context(&self.platform.limits, &name, &spec)?;
         let uuid = self.platform.new_id();
         let id = ConversationContextId::from_uuid(uuid);
         let created_at = self.platform.now();
-        let context = ConversationContext { id, name, version: 1, spec, created_at };
+        let context =
+            ConversationContext { id, name, version: 1, spec, is_configured: false, created_at };
         let registration = Registration {
             write: Write::PutConversationContext(Box::new(context.clone())),
             resource: Resource { kind: ResourceKind::ConversationContext, id: uuid },
@@ -209,9 +211,14 @@ impl Registry {
         spec: ConversationSpec,
     ) -> Result<ConversationContext, Error> {
         access::check_administer(scope, "changing a conversation context")?;
-        self.check_conversation_spec(&spec)?;
+        check_conversation_spec(&self.platform.limits, &spec)?;
         for _ in 0..RACE_ATTEMPTS {
             let current = self.conversation_context(scope, id).await?;
+            if current.is_configured {
+                return Err(Error::Forbidden {
+                    action: "changing a configured conversation context",
+                });
+            }
             let (version, created_at) = (current.version + 1, self.platform.now());
             let next = ConversationContext { version, spec: spec.clone(), created_at, ..current };
             let write = Write::PutConversationContext(Box::new(next.clone()));
@@ -294,10 +301,6 @@ impl Registry {
         }
     }
 
-    fn check_name(&self, name: &str) -> Result<(), Error> {
-        check_filled("name", name, self.platform.limits.field_bytes)
-    }
-
     fn check_agent_spec(&self, spec: &AgentContextSpec) -> Result<(), Error> {
         let max = self.platform.limits.field_bytes;
         check_optional("collection", spec.collection.as_deref(), max)?;
@@ -307,16 +310,30 @@ impl Registry {
             None => Err(Error::UnknownReference { field: "agent", value: spec.agent.clone() }),
         }
     }
+}
 
-    fn check_conversation_spec(&self, spec: &ConversationSpec) -> Result<(), Error> {
-        check_text("systemPrompt", &spec.system_prompt, MAX_SYSTEM_PROMPT_BYTES)?;
-        check_model(spec.model.as_deref(), self.platform.limits.field_bytes)?;
-        if spec.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
-            let reason = "must be between 0 and 2".to_owned();
-            return Err(Error::Invalid { field: "temperature", reason });
-        }
-        Ok(())
+/// Whether there can be such a conversation context, over the API or in the configuration.
+pub fn check_conversation_context(
+    limits: &Limits,
+    name: &str,
+    spec: &ConversationSpec,
+) -> Result<(), Error> {
+    check_name(limits, name)?;
+    check_conversation_spec(limits, spec)
+}
+
+fn check_name(limits: &Limits, name: &str) -> Result<(), Error> {
+    check_filled("name", name, limits.field_bytes)
+}
+
+fn check_conversation_spec(limits: &Limits, spec: &ConversationSpec) -> Result<(), Error> {
+    check_text("systemPrompt", &spec.system_prompt, MAX_SYSTEM_PROMPT_BYTES)?;
+    check_model(spec.model.as_deref(), limits.field_bytes)?;
+    if spec.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+        let reason = "must be between 0 and 2".to_owned();
+        return Err(Error::Invalid { field: "temperature", reason });
     }
+    Ok(())
 }
 
 /// The real path of a work tree that agents may work in. Attempts to leave the workspace are kept on record.

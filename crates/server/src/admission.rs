@@ -5,9 +5,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::Method;
+use http::{Method, StatusCode};
 use metrics::counter;
 use skein_core::{
+    auditing::Refusal,
     model::{OrgId, UserId},
     people,
 };
@@ -109,14 +110,24 @@ async fn to_the_end(
     }
 }
 
-/// What a known caller was not allowed to do is kept; what was said to be missing is not, because nobody but the store
-/// knows whether it is.
+/// What a known caller was refused is kept, once per request that the limits have let in.
 fn audit_refusal(context: &Shared, caller: &people::Caller, response: &Response, request: String) {
-    let problem = response.extensions().get::<Problem>();
-    if problem.is_some_and(|problem| problem.code == Code::Forbidden)
-        && !context.app.auditing.refused(&caller.scope, Code::Forbidden.as_str(), request)
-    {
+    let Some(problem) = response.extensions().get::<Problem>() else { return };
+    let Some(refusal) = refusal(problem) else { return };
+    if !context.app.auditing.refused(&caller.scope, problem.code.as_str(), request, refusal) {
         counter!("skein_refusals_not_audited_total").increment(1);
+    }
+}
+
+/// What was not understood is a mistake and no attempt at anything; what was said to be missing may be, and nobody but
+/// the store knows; and what comes at a bad time or too often is no more than that.
+fn refusal(problem: &Problem) -> Option<Refusal> {
+    match problem.code.status() {
+        StatusCode::FORBIDDEN => Some(Refusal::Access),
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
+            Some(Refusal::Request { reason: problem.detail().to_owned() })
+        }
+        _ => None,
     }
 }
 
@@ -127,6 +138,31 @@ mod tests {
     use tokio::{sync::oneshot, time::timeout};
 
     use super::*;
+
+    #[test]
+    fn what_was_understood_and_refused_is_audited() {
+        let audited = |code: &&Code| refusal(&Problem::new(**code, "why")).is_some();
+
+        let codes: Vec<_> = Code::ALL.iter().filter(audited).map(|code| code.as_str()).collect();
+
+        assert_eq!(
+            codes,
+            [
+                "forbidden",
+                "origin_not_allowed",
+                "payload_too_large",
+                "empty_instruction",
+                "path_outside_workspace",
+                "not_a_repository",
+                "unknown_reference",
+                "hash_mismatch",
+                "idempotency_key_reused",
+            ]
+        );
+        let because = Refusal::Request { reason: "why".to_owned() };
+        assert_eq!(refusal(&Problem::new(Code::Forbidden, "why")), Some(Refusal::Access));
+        assert_eq!(refusal(&Problem::new(Code::HashMismatch, "why")), Some(because));
+    }
 
     #[tokio::test]
     async fn work_goes_on_when_its_caller_has_gone() {

@@ -159,6 +159,11 @@ impl Problem {
         self
     }
 
+    /// What the caller is told.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The cause and its sources in one line, for the log.
     pub(crate) fn cause(&self) -> Option<String> {
         let first: &dyn std::error::Error = self.cause.as_deref()?;

@@ -14,6 +14,7 @@ mod store;
 mod system;
 mod telemetry;
 mod transport;
+mod versions;
 mod wiring;
 
 use std::process::ExitCode;

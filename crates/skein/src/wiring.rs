@@ -14,7 +14,9 @@ use skein_core::{
     history::History,
     hosting::{Hosting, HostingSettings},
     indexing::Indexing,
-    model::{AgentContext, AgentContextId, SystemScope},
+    model::{
+        AgentContext, AgentContextId, ConversationContext, ConversationContextId, SystemScope,
+    },
     orchestrator::Orchestrator,
     people::People,
     permissions::Permissions,
@@ -41,6 +43,7 @@ use crate::{
     providers, retrieval,
     store::{Engine, Place},
     system::System,
+    versions::{self, FormerVersions},
 };
 
 /// What is still to be written when everything else has ended may take this long.
@@ -78,6 +81,7 @@ impl Instance {
         let people = People::new(Arc::clone(&platform));
         leave_token(home, &people).await?;
         let agents = Arc::new(agents(home, config, platform.as_ref()).await?);
+        register_conversation_contexts(&config.settings, &platform).await?;
         let (hosting, notices) =
             Hosting::new(Arc::clone(&platform), Arc::clone(&agents), hosting(&config.settings));
         let orchestrator = Orchestrator::new(
@@ -219,7 +223,7 @@ async fn agents(home: &Home, config: &Config, platform: &Platform) -> Result<Age
     let named = configured.iter().map(|(name, agent)| {
         let id = AgentContextId::from_uuid(platform.new_id());
         let context = AgentContext { id, name: name.clone(), version: 1 };
-        (context, spec(name, agent))
+        (context, versions::spec(name, agent))
     });
     let scope = SystemScope::for_purpose("register agents");
     let known = platform.store.register_agents(scope, named.collect()).await;
@@ -227,11 +231,18 @@ async fn agents(home: &Home, config: &Config, platform: &Platform) -> Result<Age
         Failure::new(Exit::Unavailable, "the agents cannot be registered").because(error)
     })?;
     let mut ready = Vec::new();
+    let mut former = FormerVersions::default();
     for context in known {
         let Some(agent) = configured.get(&context.name) else { continue };
         let Some(runtime) = runtime(home, config, &context.name, agent)? else { continue };
+        former.note(&context.name, agent, &runtime);
         let (model, collection) = (agent.model.clone(), agent.collection.clone());
         ready.push(Agent { context, runtime, model, collection });
+    }
+    for name in settings.providers.keys() {
+        if !former.has_provider(name) {
+            former.note_provider(name, Arc::new(providers::connect(config, name)?));
+        }
     }
     let default = default_agent(settings);
     let agents = Agents::new(ready, default).ok_or_else(|| {
@@ -242,7 +253,29 @@ async fn agents(home: &Home, config: &Config, platform: &Platform) -> Result<Age
         Some(_) => None,
         None => acp::for_repositories(settings),
     };
-    Ok(agents.with_repositories_by(for_repositories))
+    Ok(agents.with_repositories_by(for_repositories).with_former(Box::new(former)))
+}
+
+/// Every org has them, with ids that are the same after every restart.
+async fn register_conversation_contexts(
+    settings: &Settings,
+    platform: &Platform,
+) -> Result<(), Failure> {
+    let contexts =
+        settings.conversation_contexts.iter().map(|(name, context)| ConversationContext {
+            id: ConversationContextId::from_uuid(platform.new_id()),
+            name: name.clone(),
+            version: 1,
+            spec: context.spec(),
+            is_configured: true,
+            created_at: platform.now(),
+        });
+    let scope = SystemScope::for_purpose("register conversation contexts");
+    let known = platform.store.register_conversation_contexts(scope, contexts.collect()).await;
+    known.map_err(|error: StoreError| {
+        Failure::new(Exit::Unavailable, "the conversation contexts cannot be registered")
+            .because(error)
+    })
 }
 
 /// One arm per runtime. `None` for those that the settings' check has refused.
@@ -300,13 +333,6 @@ fn budgets(settings: &Settings) -> Budgets {
             Period::Day => BudgetPeriod::Day,
         },
     }
-}
-
-/// What makes another version of an agent. Environments stay out of it: they are secrets.
-fn spec(name: &str, agent: &AgentSettings) -> String {
-    let shown =
-        AgentSettings { env: Default::default(), runtime: agent.runtime_of(name), ..agent.clone() };
-    serde_json::to_string(&shown).unwrap_or_default()
 }
 
 fn default_agent(settings: &Settings) -> &str {

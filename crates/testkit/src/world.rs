@@ -11,7 +11,7 @@ use skein_core::{
         Org, OrgId, PayloadId, Profile, Repo, RepoId, Response, Role, Scope, Session,
         SessionChange, SessionId, SessionState, Sha256Hash, SystemScope, Ticket, TicketId,
         TicketKind, TicketStatus, Timestamp, Token, TokenId, Turn, TurnId, TurnOpened, TurnRequest,
-        TurnState, Usage, User, UserId, UserRole,
+        TurnState, Usage, User, UserId, UserRole, VersionSpec,
     },
     ports::{
         AuditEntry, ChangeSet, Clock, Committed, Conflict, EventLimit, Ids, NewEvent, Storage,
@@ -255,7 +255,7 @@ impl World {
                 name: name.to_owned(),
                 version: 1,
             },
-            spec: Some(AgentContextSpec {
+            spec: VersionSpec::Refined(AgentContextSpec {
                 agent: self.agent.name.clone(),
                 collection: None,
                 model: Some("model-1".to_owned()),
@@ -275,6 +275,7 @@ impl World {
                 model: None,
                 temperature: Some(0.7),
             },
+            is_configured: false,
             created_at: self.clock.tick(),
         }
     }

@@ -38,7 +38,7 @@ pub use plan::{
 };
 pub use registry::{
     AgentContext, AgentContextSpec, AgentContextVersion, ConversationContext, ConversationSpec,
-    Repo,
+    Repo, VersionSpec,
 };
 pub use session::{
     Binding, Interface, Lineage, Profile, SERVER_RESTART, Session, SessionState, SessionStateName,

@@ -37,12 +37,30 @@ pub struct AgentContextSpec {
     pub model: Option<String>,
 }
 
-/// A version of an agent context. Configured agents have no spec: the configuration is theirs.
+/// A version of an agent context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentContextVersion {
     pub context: AgentContext,
-    pub spec: Option<AgentContextSpec>,
+    pub spec: VersionSpec,
     pub created_at: Timestamp,
+}
+
+/// What a version of an agent context says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionSpec {
+    /// Made over the API.
+    Refined(AgentContextSpec),
+    /// In the words of the configuration, which alone can read them.
+    Configured(String),
+}
+
+impl VersionSpec {
+    pub fn refined(&self) -> Option<&AgentContextSpec> {
+        match self {
+            Self::Refined(spec) => Some(spec),
+            Self::Configured(_) => None,
+        }
+    }
 }
 
 /// System prompt, model and temperature.
@@ -60,10 +78,12 @@ pub struct ConversationSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationContext {
     pub id: ConversationContextId,
-    /// Unique in its org.
+    /// Unique in its org among those of its origin.
     pub name: String,
     /// Grows with every change; a session keeps the version it started with.
     pub version: u32,
     pub spec: ConversationSpec,
+    /// Comes from the configuration, and is changed there.
+    pub is_configured: bool,
     pub created_at: Timestamp,
 }

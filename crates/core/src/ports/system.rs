@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::model::{
-    AgentContext, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp, Token, TurnId, User,
-    UserId,
+    AgentContext, ConversationContext, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp,
+    Token, TurnId, User, UserId,
 };
 
 /// Who a token belongs to.
@@ -80,6 +80,15 @@ pub trait SystemStore: Send + Sync {
         scope: SystemScope,
         agents: Vec<(AgentContext, String)>,
     ) -> Result<Vec<AgentContext>, StoreError>;
+
+    /// Makes the configured conversation contexts known to every org, also to those that are made later. A name keeps
+    /// the id it first got, and another specification is the next version, whatever `id` and `version` say here. Those
+    /// that are not among them any more are found by the sessions that are bound to them, and by nobody else.
+    async fn register_conversation_contexts(
+        &self,
+        scope: SystemScope,
+        contexts: Vec<ConversationContext>,
+    ) -> Result<(), StoreError>;
 
     /// Removes payload parts that no payload names and idempotency records, both older than `before`.
     async fn sweep(&self, scope: SystemScope, before: Timestamp) -> Result<u64, StoreError>;

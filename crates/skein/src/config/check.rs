@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 
+use skein_core::{platform, registry};
 use skein_runtimes::responses::{PRESETS, preset};
 
 use crate::acp;
 
 use super::{
-    AgentSettings, Config, ConfigProblem, Embeddings, Provider, Runtime, Settings,
+    AgentSettings, Config, ConfigProblem, ConversationSettings, Embeddings, Provider, Runtime,
+    Settings,
     sections::{BUILT_IN_AGENTS, is_postgres},
 };
 
@@ -26,6 +28,9 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigProblem> {
     }
     for (name, agent) in &settings.agents {
         check_agent(config, name, agent)?;
+    }
+    for (name, context) in &settings.conversation_contexts {
+        check_conversation_context(config, name, context)?;
     }
     check_default_agent(config)
 }
@@ -259,6 +264,20 @@ fn check_provider_of(
     }
     let reason = format!("there is no provider {provider:?}");
     Err(config.problem(&key, reason, &format!("add [providers.{provider}] with its base_url")))
+}
+
+/// By the rules of the API, so that one can be moved from there to here.
+fn check_conversation_context(
+    config: &Config,
+    name: &str,
+    context: &ConversationSettings,
+) -> Result<(), ConfigProblem> {
+    let field_bytes = config.settings.limits.field_bytes;
+    let limits = platform::Limits { field_bytes, ..platform::Limits::default() };
+    registry::check_conversation_context(&limits, name, &context.spec()).map_err(|error| {
+        let key = format!("conversation_contexts.{name}");
+        config.problem(&key, error.to_string(), "the rules of POST /api/conversation-contexts hold")
+    })
 }
 
 fn check_default_agent(config: &Config) -> Result<(), ConfigProblem> {

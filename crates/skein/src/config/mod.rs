@@ -1,6 +1,7 @@
 //! Settings: built-in defaults < `config.toml` < `AGENT_*` < `SKEIN_*` < flags.
 
 mod check;
+mod conversations;
 mod environment;
 mod problem;
 mod sections;
@@ -14,6 +15,7 @@ use figment::{
     value::{Dict, Map, Value},
 };
 
+pub(crate) use conversations::ConversationSettings;
 pub(crate) use environment::Environment;
 pub(crate) use problem::ConfigProblem;
 pub(crate) use sections::{

@@ -6,6 +6,8 @@ use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use skein_core::platform;
 
+use super::conversations::ConversationSettings;
+
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) retrieval: Retrieval,
     pub(crate) workspace: Workspace,
     pub(crate) providers: BTreeMap<String, Provider>,
+    pub(crate) conversation_contexts: BTreeMap<String, ConversationSettings>,
     pub(crate) context: Context,
     pub(crate) budgets: Budgets,
 }

@@ -82,6 +82,10 @@ fn the_whole_documented_file_is_well_formed() {
         key_env = "OPENAI_API_KEY"
         chain = "server"
         background = "on"
+        [conversation_contexts.strict]
+        system_prompt = "Be strict."
+        model = "gpt-5"
+        temperature = 0.2
         [agents.echo]
         runtime = "echo"
         reply_bytes = 2000
@@ -144,6 +148,27 @@ fn unusable_values_are_refused_with_their_place_and_what_would_be_right() {
     config.toml: sessions.default_agent: there is no agent "nobody" | the agents are echo, local
     config.toml: limits.instruction_bytes: 0 would refuse everything | leave it out for the default
     "#);
+}
+
+#[test]
+fn conversation_contexts_follow_the_rules_of_the_api() {
+    let with = |lines: &str| problem(&format!("[conversation_contexts.strict]\n{lines}\n"), &[]).0;
+
+    let problems = [
+        with("model = 'm'"),
+        with("system_prompt = 'x'\ntemperature = 2.1"),
+        with("system_prompt = \"a\\u0000b\""),
+        with("system_prompt = 'x'\nprompt = 'y'"),
+        problem("[conversation_contexts.' ']\nsystem_prompt = 'x'\n", &[]).0,
+    ];
+
+    insta::assert_snapshot!(problems.join("\n"), @"
+    config.toml: conversation_contexts.strict: missing field `system_prompt`
+    config.toml: conversation_contexts.strict: temperature: must be between 0 and 2
+    config.toml: conversation_contexts.strict: systemPrompt: must not contain NUL characters
+    config.toml: conversation_contexts.strict.prompt: there is no such setting
+    config.toml: conversation_contexts. : name: must not be empty
+    ");
 }
 
 #[test]

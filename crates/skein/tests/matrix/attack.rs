@@ -184,13 +184,29 @@ fn judge(
     if !operation.statuses.contains(&status) {
         problems.push(format!("undocumented status {status}: {}", answer.body));
     }
-    let rest = sent.values().fold(answer.body.clone(), |body, value| body.replace(value, ""));
+    let body = match operation.id.as_str() {
+        "list_audit" => without_reasons(&answer.body),
+        _ => answer.body.clone(),
+    };
+    let rest = sent.values().fold(body, |body, value| body.replace(value, ""));
     for secret in caller.secrets() {
         if rest.contains(secret) {
             problems.push(format!("shows {secret:?}: {}", answer.body));
         }
     }
     problems
+}
+
+/// Why requests of one's own org were refused is what their callers were told, with the ids that they had sent; it was
+/// judged when they were told.
+fn without_reasons(audit: &str) -> String {
+    let Ok(mut page) = serde_json::from_str::<Value>(audit) else { return audit.to_owned() };
+    for entry in page["entries"].as_array_mut().into_iter().flatten() {
+        if entry["action"] == "request.refused" {
+            entry["detail"]["reason"].take();
+        }
+    }
+    page.to_string()
 }
 
 /// The kinds of what a request names, wherever in it.

@@ -115,6 +115,104 @@ async fn a_session_keeps_the_versions_it_started_with_until_it_is_bound_again() 
 }
 
 #[tokio::test]
+async fn a_session_keeps_the_version_of_a_configured_agent_that_it_started_with() {
+    let reviewer = |provider: &str, model: &str| {
+        format!(
+            "[agents.reviewer]\nruntime = \"responses\"\nprovider = \"{provider}\"\n\
+             model = \"{model}\"\n"
+        )
+    };
+    let mut desk = Desk::with(&reviewer("model", "m-1")).await;
+    let body = |session: &Value, agent: &str| json!({"instruction": "go on", "sessionId": session, "agent": agent});
+    let named = json!({"instruction": "begin", "agent": "reviewer"});
+    let first = desk.execute(named.clone()).await.expect(200).json();
+    let session = &first["sessionId"];
+    // The same server by another name: a chain of one is not continued by the other.
+    let elsewhere = format!(
+        "[providers.other]\nbase_url = \"{}\"\nkey_env = \"MODEL_TEST_KEY\"\n{}",
+        desk.provider.base_url(),
+        reviewer("other", "m-2")
+    );
+
+    desk.reconfigure(&elsewhere).await;
+    let unnamed = desk.ask(session, "go on").await;
+    let unnamed = (unnamed["context"]["chain"].clone(), settings(&desk).0);
+    let again = desk.execute(body(session, "reviewer")).await.expect(200).json();
+    let again = (again["context"]["chain"].clone(), settings(&desk).0);
+    desk.execute(named).await.expect(200);
+    let fresh = settings(&desk).0;
+    desk.execute(body(session, "model")).await.expect(200);
+    desk.execute(body(session, "reviewer")).await.expect(200);
+    let back = settings(&desk).0;
+
+    assert_eq!(unnamed, (json!("continue"), json!("m-1")), "it runs on what it started with");
+    assert_eq!(again, unnamed);
+    assert_eq!((fresh, back), (json!("m-2"), json!("m-2")));
+}
+
+#[tokio::test]
+async fn a_session_whose_configured_agent_is_gone_says_so() {
+    let agent = "[agents.reviewer]\nruntime = \"responses\"\nprovider = \"model\"\n";
+    let mut desk = Desk::with(agent).await;
+    let named = json!({"instruction": "begin", "agent": "reviewer"});
+    let first = desk.execute(named).await.expect(200).json();
+
+    desk.reconfigure("").await;
+    let after = desk.ask(&first["sessionId"], "go on").await;
+
+    assert_eq!(
+        (&after["kind"], &after["errorCode"]),
+        (&json!("error"), &json!("agent_unavailable"))
+    );
+    assert_eq!(desk.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn conversation_contexts_are_made_in_the_configuration_too() {
+    let strict = |prompt: &str, more: &str| {
+        format!("[conversation_contexts.strict]\nsystem_prompt = \"{prompt}\"\n{more}\n")
+    };
+    let mut desk = Desk::with(&strict("First.", "model = \"m-1\"\ntemperature = 0.1")).await;
+    let own = json!({"name": "strict", "systemPrompt": "Ours."});
+    conversation_context(&desk.api, own).await;
+    let configured = async |api: &Api| {
+        let page = api.get("/api/conversation-contexts").await.expect(200).json();
+        let contexts = page["conversationContexts"].as_array().unwrap().clone();
+        contexts.into_iter().find(|context| context["configured"] == true)
+    };
+    let first = configured(&desk.api).await.unwrap();
+    let path = format!("/api/conversation-contexts/{}", first["id"].as_str().unwrap());
+    let named = json!({"instruction": "begin", "conversationContextId": first["id"]});
+    let answer = desk.execute(named.clone()).await.expect(200).json();
+    let at_first = settings(&desk);
+    let change = desk.api.request(Method::PUT, &path).json(&json!({"systemPrompt": "Mine."}));
+    let changed = Reply::to(change).await;
+
+    desk.reconfigure(&strict("Second.", "")).await;
+    let second = configured(&desk.api).await.unwrap();
+    desk.ask(&answer["sessionId"], "go on").await;
+    let kept = settings(&desk);
+    desk.execute(named.clone()).await.expect(200);
+    let fresh = settings(&desk);
+    desk.reconfigure("").await;
+    let gone = configured(&desk.api).await;
+    let refused = desk.execute(named).await;
+    desk.ask(&answer["sessionId"], "go on").await;
+
+    assert_eq!(
+        (&first["name"], &first["version"], &first["systemPrompt"], &first["model"]),
+        (&json!("strict"), &json!(1), &json!("First."), &json!("m-1"))
+    );
+    assert_eq!(at_first, (json!("m-1"), json!(0.1), json!("First.")));
+    assert_eq!(changed.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!((&second["id"], &second["version"]), (&first["id"], &json!(2)));
+    assert_eq!(kept, at_first, "it runs on what it started with");
+    assert_eq!(fresh, (json!("m-config"), Value::Null, json!("Second.")));
+    assert_eq!((gone, refused.refusal()), (None, (422, "unknown_reference".to_owned())));
+    assert_eq!(settings(&desk), at_first);
+}
+
+#[tokio::test]
 async fn a_context_that_is_not_there_is_refused_and_leaves_nothing() {
     let desk = Desk::new().await;
     let unknown = "01890a5d-ac96-774b-bcce-b302099a8057";

@@ -24,20 +24,26 @@ impl Desk {
         Self::with("").await
     }
 
-    /// With more settings of the provider.
+    /// With more settings: those of the provider first, then other sections.
     pub(crate) async fn with(settings: &str) -> Self {
         Self::on(ResponsesServer::start().await, settings).await
     }
 
     pub(crate) async fn on(provider: ResponsesServer, settings: &str) -> Self {
-        let home = TestHome::with_config(&format!(
-            "[sessions]\ndefault_agent = \"model\"\n[providers.model]\nbase_url = \"{}\"\n\
-             key_env = \"{KEY_VARIABLE}\"\nmodel = \"m-config\"\n{settings}\n",
-            provider.base_url()
-        ));
-        let server = TestServer::on_with(home, &[(KEY_VARIABLE, provider.key())]).await;
+        let home = TestHome::with_config(&config(&provider, settings));
+        // Not in the file, so that a test can have a `[sessions]` of its own there.
+        let environment =
+            [(KEY_VARIABLE, provider.key()), ("SKEIN_SESSIONS__DEFAULT_AGENT", "model")];
+        let server = TestServer::on_with(home, &environment).await;
         let api = Api::of(&server);
         Self { provider, server, api }
+    }
+
+    /// Starts the server again, with other settings behind those of the provider.
+    pub(crate) async fn reconfigure(&mut self, settings: &str) {
+        self.server.home().write_config(&config(&self.provider, settings));
+        self.server.restart().await;
+        self.api = Api::of(&self.server);
     }
 
     pub(crate) async fn execute(&self, body: Value) -> Reply {
@@ -68,6 +74,14 @@ impl Desk {
     pub(crate) fn sent(&self) -> Vec<Value> {
         self.provider.dispatches().into_iter().map(|dispatch| dispatch.body).collect()
     }
+}
+
+fn config(provider: &ResponsesServer, settings: &str) -> String {
+    format!(
+        "[providers.model]\nbase_url = \"{}\"\n\
+         key_env = \"{KEY_VARIABLE}\"\nmodel = \"m-config\"\n{settings}\n",
+        provider.base_url()
+    )
 }
 
 pub(crate) fn turn_path(answer: &Value) -> String {

@@ -22,4 +22,5 @@ mod keys;
 mod passages;
 mod plans;
 mod refusals;
+mod settings;
 mod turns;

@@ -112,7 +112,7 @@ async fn contexts_have_versions_and_a_session_shows_the_names_of_its_own() {
     );
     assert_eq!(
         redact(&prompt, &[]),
-        json!({"id": "ID", "name": "terse", "version": 1, "systemPrompt": "Be brief.", "model": null, "temperature": 0.5, "createdAt": "TIME"})
+        json!({"id": "ID", "name": "terse", "version": 1, "systemPrompt": "Be brief.", "model": null, "temperature": 0.5, "configured": false, "createdAt": "TIME"})
     );
     assert_eq!(
         (&second["version"], &second["agent"], &second["model"]),
@@ -138,6 +138,38 @@ async fn configured_agents_are_contexts_that_only_the_configuration_changes() {
     let path = format!("/api/agent-contexts/{}", slow["id"].as_str().unwrap());
     let change = api.request(Method::PUT, &path).json(&json!({"agent": "plain"}));
     assert_eq!(Reply::to(change).await.refusal(), (403, "forbidden".to_owned()));
+}
+
+#[tokio::test]
+async fn a_configured_conversation_context_is_there_for_every_organisation() {
+    let polite = "[conversation_contexts.polite]\nsystem_prompt = \"Be polite.\"\n";
+    let mut server = TestServer::with_config(&format!("{AGENTS}\n{polite}")).await;
+    let owner = Api::of(&server);
+    let org = owner.post("/api/orgs", json!({"name": "acme"})).await.expect(201).text("id");
+    let user = json!({"name": "ada", "role": "admin"});
+    let user = owner.post(&format!("/api/orgs/{org}/users"), user).await.expect(201);
+    let list = async |api: &Api| {
+        let page = api.get("/api/conversation-contexts").await.expect(200).json();
+        page["conversationContexts"].clone()
+    };
+
+    let here = list(&owner).await;
+    let there = list(&owner.with_token(&user.text("token"))).await;
+    server.restart().await;
+    let (owner, ada) = (Api::of(&server), Api::of(&server).with_token(&user.text("token")));
+    let again = (list(&owner).await, list(&ada).await);
+    let id = here[0]["id"].as_str().unwrap().to_owned();
+    let session = ada.post("/api/sessions", json!({"conversationContextId": id})).await;
+
+    let context = json!({"id": id, "name": "polite", "version": 1, "systemPrompt": "Be polite.", "model": null, "temperature": null, "configured": true, "createdAt": here[0]["createdAt"]});
+    assert_eq!((&here, &there), (&json!([context]), &json!([context])));
+    assert_eq!(again, (here, there));
+    assert_eq!(session.expect(201).text("conversationContextName"), "polite");
+    let path = format!("/api/conversation-contexts/{id}");
+    for api in [owner, ada] {
+        let change = api.request(Method::PUT, &path).json(&json!({"systemPrompt": "Mine."}));
+        assert_eq!(Reply::to(change).await.refusal(), (403, "forbidden".to_owned()));
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::migrations::{
 };
 
 /// Every step of the schema, oldest first.
-pub const MIGRATIONS: &[Migration] = migrations!("postgres": 1 = "0001_init", 2 = "0002_tenants", 3 = "0003_plans", 4 = "0004_documents", 5 = "0005_residents", 6 = "0006_asked");
+pub const MIGRATIONS: &[Migration] = migrations!("postgres": 1 = "0001_init", 2 = "0002_tenants", 3 = "0003_plans", 4 = "0004_documents", 5 = "0005_residents", 6 = "0006_asked", 7 = "0007_configured_conversations");
 
 /// Two programs that migrate at once take turns by this lock.
 const LOCK: i64 = 0x736b_6569_6e00;

@@ -136,6 +136,10 @@ impl<'a> Columns<'a> {
         Ok(codec::unpack(self.entity, stored)?)
     }
 
+    pub(super) fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, Fault> {
+        serde_json::from_slice(&self.bytes(column)?).map_err(|error| self.corrupt(error))
+    }
+
     pub(super) fn opt_json<T: DeserializeOwned>(&self, column: &str) -> Result<Option<T>, Fault> {
         let stored: Option<&[u8]> =
             self.row.try_get(column).map_err(|error| self.corrupt(error))?;

@@ -14,7 +14,7 @@ use crate::migrations::{
 };
 
 /// Every step of the schema, oldest first.
-pub const MIGRATIONS: &[Migration] = migrations!("sqlite": 1 = "0001_init", 2 = "0002_tenants", 3 = "0003_plans", 4 = "0004_documents", 5 = "0005_residents", 6 = "0006_asked");
+pub const MIGRATIONS: &[Migration] = migrations!("sqlite": 1 = "0001_init", 2 = "0002_tenants", 3 = "0003_plans", 4 = "0004_documents", 5 = "0005_residents", 6 = "0006_asked", 7 = "0007_configured_conversations");
 
 /// Where each step stands in this file. A file that does not exist is made, empty.
 pub fn status(path: &Path) -> Result<Vec<MigrationStatus>, MigrateError> {

@@ -176,6 +176,8 @@ macro_rules! contract_tests {
                 an_org_can_be_made_in_another_orgs_scope
                 agents_keep_their_ids_and_grow_a_version_with_each_change
                 agents_registered_by_many_at_once_are_the_same_agents
+                every_org_has_the_configured_conversation_contexts
+                a_conversation_context_that_is_configured_no_more_stays_with_its_sessions
                 the_instance_owner_is_known_after_the_first_run
                 a_sweep_removes_old_keys_and_parts_that_no_payload_names
                 a_store_that_can_write_says_so

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use skein_core::{
     model::{
         AgentContext, AgentContextId, AgentContextSpec, AgentContextVersion, Binding,
-        ConversationContext, ConversationContextId, Repo, RepoId, Session,
+        ConversationContext, ConversationContextId, Repo, RepoId, Session, VersionSpec,
     },
     ports::{Conflict, Ids, SessionFilter, SessionQuery, Storage, Write},
 };
@@ -84,7 +84,7 @@ pub async fn an_agent_contexts_versions_grow_and_old_ones_stay(store: Arc<dyn St
     let world = World::new(store).await;
     let first = world.draft_agent_context("reviewer");
     let second = AgentContextVersion {
-        spec: Some(AgentContextSpec {
+        spec: VersionSpec::Refined(AgentContextSpec {
             agent: "echo".to_owned(),
             collection: Some("code".to_owned()),
             model: None,
@@ -191,7 +191,8 @@ pub async fn configured_agents_are_read_by_every_org_and_written_by_none(store: 
         let scope = world.as_owner();
         let found = store.find_agent_context(&scope, world.agent.id, None).await;
         let found = found.expect("a read").expect("a configured agent");
-        assert_eq!((&found.context, &found.spec), (&world.agent, &None));
+        assert_eq!(found.context, world.agent);
+        assert_eq!(found.spec, VersionSpec::Configured(r#"{"runtime":"echo"}"#.to_owned()));
 
         for version in [1, 2] {
             let context = AgentContext { version, ..world.agent.clone() };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, Org, OrgId, Scope, Sha256Hash, SystemScope, Timestamp, Turn,
-        User, UserRole,
+        AgentContext, AgentContextId, Binding, ConversationContext, ConversationSpec, Org, OrgId,
+        Scope, Session, Sha256Hash, SystemScope, Timestamp, Turn, User, UserRole, VersionSpec,
     },
     ports::{
         ChangeSet, Clock, Conflict, IdempotencyRecord, Ids, NewPayload, PayloadBody, PendingTurn,
@@ -137,6 +137,13 @@ pub async fn agents_keep_their_ids_and_grow_a_version_with_each_change(store: Ar
     let grown = AgentContext { version: 2, ..coder.clone() };
     assert_eq!(changed, std::slice::from_ref(&grown));
     assert_eq!(unchanged, [grown, echo.clone()]);
+    // What an old version said is still there for the sessions that started with it.
+    let world = World::new(Arc::clone(&store)).await;
+    for (version, words) in [(1, r#"{"model":"a"}"#), (2, r#"{"model":"b"}"#)] {
+        let found = store.find_agent_context(&world.as_owner(), coder.id, Some(version)).await;
+        let spec = found.expect("a read").map(|found| found.spec);
+        assert_eq!(spec, Some(VersionSpec::Configured(words.to_owned())));
+    }
 }
 
 pub async fn agents_registered_by_many_at_once_are_the_same_agents(store: Arc<dyn Storage>) {
@@ -155,6 +162,88 @@ pub async fn agents_registered_by_many_at_once_are_the_same_agents(store: Arc<dy
 
     assert!(registered.windows(2).all(|pair| pair[0] == pair[1]), "{registered:?}");
     assert_eq!(registered[0][0].version, 1);
+}
+
+pub async fn every_org_has_the_configured_conversation_contexts(store: Arc<dyn Storage>) {
+    let acme = World::named(Arc::clone(&store), "Acme", 1).await;
+    let own = acme.draft_conversation_context("polite");
+    acme.commit(writing(vec![Write::PutConversationContext(Box::new(own.clone()))])).await;
+    let draft = |prompt: &str| {
+        let draft = acme.draft_conversation_context("polite");
+        let spec = ConversationSpec { system_prompt: prompt.to_owned(), ..draft.spec };
+        ConversationContext { spec, is_configured: true, ..draft }
+    };
+    let register = async |contexts: &[&ConversationContext]| {
+        let contexts = contexts.iter().map(|context| (*context).clone()).collect();
+        store.register_conversation_contexts(system(), contexts).await.expect("registered");
+    };
+    let list = async |world: &World| {
+        let scope = world.as_owner();
+        store.list_conversation_contexts(&scope, None, 9).await.expect("a page")
+    };
+    let (first, same, second) = (draft("one"), draft("one"), draft("two"));
+
+    register(&[&first]).await;
+    register(&[&same]).await;
+    let at_first = list(&acme).await;
+    register(&[&second]).await;
+    // It is made when everything is configured already.
+    let globex = World::named(Arc::clone(&store), "Globex", 2).await;
+
+    let next = ConversationContext { id: first.id, version: 2, ..second.clone() };
+    assert_eq!(at_first, [own.clone(), first.clone()]);
+    assert_eq!(list(&acme).await, [own.clone(), next.clone()]);
+    assert_eq!(list(&globex).await, std::slice::from_ref(&next));
+    for (world, version, known) in [(&acme, 1, Some(&first)), (&acme, 2, Some(&next))] {
+        let scope = world.as_owner();
+        let found = store.find_conversation_context(&scope, first.id, Some(version)).await;
+        assert_eq!(found.expect("a read").as_ref(), known);
+    }
+    // Nobody but the configuration writes it.
+    let third = ConversationContext { version: 3, ..next.clone() };
+    for world in [&acme, &globex] {
+        let put = Write::PutConversationContext(Box::new(third.clone()));
+        let refused = world.conflict(writing(vec![put])).await;
+        assert_eq!(refused, Conflict::AlreadyExists("conversation context"));
+    }
+}
+
+pub async fn a_conversation_context_that_is_configured_no_more_stays_with_its_sessions(
+    store: Arc<dyn Storage>,
+) {
+    let world = World::new(Arc::clone(&store)).await;
+    let scope = world.as_owner();
+    let context = world.draft_conversation_context("polite");
+    let context = ConversationContext { is_configured: true, ..context };
+    let register = async |contexts: Vec<ConversationContext>| {
+        store.register_conversation_contexts(system(), contexts).await.expect("registered");
+    };
+    let find = async |version| {
+        store.find_conversation_context(&scope, context.id, version).await.expect("a read")
+    };
+    register(vec![context.clone()]).await;
+    let draft = world.draft_session();
+    let binding = Binding { conversation_context: Some((context.id, 1)), ..draft.binding.clone() };
+    let session = world.open(Session { binding, ..draft }).await;
+
+    register(Vec::new()).await;
+    let (by_anyone, by_its_session) = (find(None).await, find(Some(1)).await);
+    let listed = store.list_conversation_contexts(&scope, None, 9).await.expect("a page");
+    let shown = store.find_session(&scope, session.id).await.expect("a read");
+    let later = World::named(Arc::clone(&store), "Globex", 2).await;
+    let copied = store.list_conversation_contexts(&later.as_owner(), None, 9).await;
+    register(vec![context.clone()]).await;
+    let back = find(None).await;
+    let everywhere = store.list_conversation_contexts(&later.as_owner(), None, 9).await;
+
+    assert_eq!((by_anyone, by_its_session), (None, Some(context.clone())));
+    assert_eq!((listed, copied.expect("a page")), (vec![], vec![]));
+    let name = shown.and_then(|record| record.conversation_context_name);
+    assert_eq!(name.as_deref(), Some("polite"));
+    assert_eq!(
+        (back.as_ref(), everywhere.expect("a page")),
+        (Some(&context), vec![context.clone()])
+    );
 }
 
 pub async fn the_instance_owner_is_known_after_the_first_run(store: Arc<dyn Storage>) {

@@ -80,7 +80,8 @@ impl Applying<'_> {
             let is_known = "SELECT 1 FROM agent_contexts WHERE org_id = $1 AND id = $2";
             self.expect_moved(moved, (is_known, &[self.org(), id]), AGENT_CONTEXT).await?;
         }
-        let json = codec::json(AGENT_CONTEXT, &codec::required(AGENT_CONTEXT, put.spec.as_ref())?)?;
+        let json =
+            codec::json(AGENT_CONTEXT, &codec::required(AGENT_CONTEXT, put.spec.refined())?)?;
         self.transaction
             .execute(
                 "INSERT INTO agent_context_versions (org_id, context_id, version, spec, spec_hash, created_at)
@@ -116,7 +117,7 @@ impl Applying<'_> {
                 .transaction
                 .execute(
                     "UPDATE conversation_contexts SET current_version = $3
-                     WHERE org_id = $1 AND id = $2 AND current_version = $3 - 1",
+                     WHERE org_id = $1 AND id = $2 AND current_version = $3 - 1 AND origin = 'api'",
                     &[self.org(), id, &version],
                 )
                 .await?;

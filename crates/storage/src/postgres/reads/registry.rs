@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use skein_core::{
     model::{
         AgentContext, AgentContextId, AgentContextVersion, ConversationContext,
-        ConversationContextId, Repo, RepoId, Scope,
+        ConversationContextId, Repo, RepoId, Scope, VersionSpec,
     },
     ports::{RegistryReads, StoreError},
 };
@@ -47,7 +47,7 @@ const LIST_AGENT_CONTEXTS: &str = select_agent_contexts!(
 macro_rules! select_conversation_contexts {
     ($version:literal, $rest:literal) => {
         concat!(
-            "SELECT c.id, c.name, v.version, v.spec, v.created_at
+            "SELECT c.id, c.name, v.version, v.spec, c.origin = 'config' AS is_configured, v.created_at
              FROM conversation_contexts c
              JOIN conversation_context_versions v
                ON v.org_id = c.org_id AND v.context_id = c.id AND v.version = ",
@@ -58,11 +58,15 @@ macro_rules! select_conversation_contexts {
     };
 }
 
-const FIND_CONVERSATION_CONTEXT: &str =
-    select_conversation_contexts!("coalesce($3, c.current_version)", "AND c.id = $2");
+const FIND_CONVERSATION_CONTEXT: &str = select_conversation_contexts!(
+    "coalesce($3, c.current_version)",
+    "AND c.id = $2 AND ($3::integer IS NOT NULL OR c.retired_at IS NULL)"
+);
 
-const LIST_CONVERSATION_CONTEXTS: &str =
-    select_conversation_contexts!("c.current_version", "AND c.id > $2 ORDER BY c.id LIMIT $3");
+const LIST_CONVERSATION_CONTEXTS: &str = select_conversation_contexts!(
+    "c.current_version",
+    "AND c.id > $2 AND c.retired_at IS NULL ORDER BY c.id LIMIT $3"
+);
 
 #[async_trait]
 impl RegistryReads for PostgresStore {
@@ -154,20 +158,22 @@ fn agent_context(row: &Row) -> Result<AgentContextVersion, Fault> {
         name: row.get("name")?,
         version: row.small("version")?,
     };
-    // What a configured agent says is the configuration's to know, in whatever form it has there.
     let is_configured: bool = row.get("is_configured")?;
-    let spec = if is_configured { None } else { row.opt_json("spec")? };
+    let spec = match is_configured {
+        true => VersionSpec::Configured(String::from_utf8_lossy(&row.bytes("spec")?).into_owned()),
+        false => VersionSpec::Refined(row.json("spec")?),
+    };
     Ok(AgentContextVersion { context, spec, created_at: row.time("created_at")? })
 }
 
 fn conversation_context(row: &Row) -> Result<ConversationContext, Fault> {
     let columns = Columns::new("conversation context", row);
-    let spec = columns.opt_json("spec")?;
     Ok(ConversationContext {
         id: columns.id("id", ConversationContextId::from_uuid)?,
         name: columns.get("name")?,
         version: columns.small("version")?,
-        spec: spec.ok_or_else(|| columns.corrupt("it has no specification"))?,
+        spec: columns.json("spec")?,
+        is_configured: columns.get("is_configured")?,
         created_at: columns.time("created_at")?,
     })
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp,
-        TurnId, User, UserId,
+        AgentContext, AgentContextId, ConversationContext, Org, OrgId, SessionId, Sha256Hash,
+        SystemScope, Timestamp, TurnId, User, UserId,
     },
     ports::{Identity, PendingTurn, ResidentSession, StoreError, SystemStore},
 };
@@ -137,6 +137,31 @@ impl SystemStore for PostgresStore {
             }
         }
         Ok(registered)
+    }
+
+    async fn register_conversation_contexts(
+        &self,
+        _scope: SystemScope,
+        contexts: Vec<ConversationContext>,
+    ) -> Result<(), StoreError> {
+        for context in &contexts {
+            let json = codec::json("conversation context", &context.spec)?;
+            let hash = Sha256Hash::of(&json);
+            self.system(
+                "SELECT system_register_conversation_context($1, $2, $3, $4, $5)",
+                &[
+                    context.id.as_uuid(),
+                    &context.name,
+                    &codec::pack(&json),
+                    &hash.as_bytes().as_slice(),
+                    &moment(context.created_at),
+                ],
+            )
+            .await?;
+        }
+        let names: Vec<&str> = contexts.iter().map(|context| context.name.as_str()).collect();
+        self.system("SELECT system_retire_conversation_contexts($1)", &[&names]).await?;
+        Ok(())
     }
 
     async fn sweep(&self, _scope: SystemScope, before: Timestamp) -> Result<u64, StoreError> {

@@ -84,7 +84,7 @@ pub(super) fn put_agent_context(
         let is_known = "SELECT 1 FROM agent_contexts WHERE org_id = ?1 AND id = ?2";
         expect_moved(target, moved, (is_known, id), AGENT_CONTEXT)?;
     }
-    let json = codec::json(AGENT_CONTEXT, &codec::required(AGENT_CONTEXT, put.spec.as_ref())?)?;
+    let json = codec::json(AGENT_CONTEXT, &codec::required(AGENT_CONTEXT, put.spec.refined())?)?;
     target
         .connection
         .prepare_cached(
@@ -123,7 +123,7 @@ pub(super) fn put_conversation_context(
             .connection
             .prepare_cached(
                 "UPDATE conversation_contexts SET current_version = ?3
-                 WHERE org_id = ?1 AND id = ?2 AND current_version = ?3 - 1",
+                 WHERE org_id = ?1 AND id = ?2 AND current_version = ?3 - 1 AND origin = 'api'",
             )?
             .execute(params![key(&target.org), id, put.version])?;
         let is_known = "SELECT 1 FROM conversation_contexts WHERE org_id = ?1 AND id = ?2";

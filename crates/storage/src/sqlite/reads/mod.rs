@@ -2,6 +2,7 @@
 
 mod audit;
 mod chain;
+mod configured;
 mod document;
 mod event;
 mod payload;

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use skein_core::{
     model::{
         AgentContext, AgentContextId, AgentContextVersion, ConversationContext,
-        ConversationContextId, Repo, RepoId, Scope,
+        ConversationContextId, Repo, RepoId, Scope, VersionSpec,
     },
     ports::{RegistryReads, StoreError},
 };
@@ -140,12 +140,13 @@ impl RegistryReads for SqliteStore {
             .read(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT c.id, c.name, v.version, v.spec, v.created_at
+                        "SELECT c.id, c.name, v.version, v.spec, c.origin = 'config', v.created_at
                          FROM conversation_contexts c
                          JOIN conversation_context_versions v
                              ON v.org_id = c.org_id AND v.context_id = c.id
                                  AND v.version = coalesce(?3, c.current_version)
-                         WHERE c.org_id = ?1 AND c.id = ?2",
+                         WHERE c.org_id = ?1 AND c.id = ?2
+                             AND (?3 IS NOT NULL OR c.retired_at IS NULL)",
                     )?
                     .query_row(params![key(&org), key(&context), version], |row| {
                         Ok(read_conversation_context(row))
@@ -166,12 +167,13 @@ impl RegistryReads for SqliteStore {
         self.readers
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT c.id, c.name, v.version, v.spec, v.created_at
+                    "SELECT c.id, c.name, v.version, v.spec, c.origin = 'config', v.created_at
                      FROM conversation_contexts c
                      JOIN conversation_context_versions v
                          ON v.org_id = c.org_id AND v.context_id = c.id
                              AND v.version = c.current_version
-                     WHERE c.org_id = ?1 AND c.id > coalesce(?2, x'') ORDER BY c.id LIMIT ?3",
+                     WHERE c.org_id = ?1 AND c.id > coalesce(?2, x'') AND c.retired_at IS NULL
+                     ORDER BY c.id LIMIT ?3",
                 )?;
                 let mut rows = statement.query(params![key(&org), opt_key(&after), limit])?;
                 let mut contexts = Vec::new();
@@ -198,9 +200,11 @@ fn read_agent_context(row: &Row<'_>) -> Result<AgentContextVersion, Fault> {
     let mut columns = Columns::new("agent context", row);
     let context = AgentContext { id: columns.id()?, name: columns.get()?, version: columns.get()? };
     let created_at = columns.time()?;
-    // What a configured agent says is the configuration's to know, in whatever form it has there.
     let is_configured: bool = columns.get()?;
-    let spec = if is_configured { None } else { Some(columns.json()?) };
+    let spec = match is_configured {
+        true => VersionSpec::Configured(String::from_utf8_lossy(&columns.bytes()?).into_owned()),
+        false => VersionSpec::Refined(columns.json()?),
+    };
     Ok(AgentContextVersion { context, spec, created_at })
 }
 
@@ -211,6 +215,7 @@ fn read_conversation_context(row: &Row<'_>) -> Result<ConversationContext, Fault
         name: columns.get()?,
         version: columns.get()?,
         spec: columns.json()?,
+        is_configured: columns.get()?,
         created_at: columns.time()?,
     })
 }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, params};
 use skein_core::{
     model::{
-        AgentContext, AgentContextId, Org, OrgId, SessionId, Sha256Hash, SystemScope, Timestamp,
-        TurnId, User,
+        AgentContext, ConversationContext, Org, OrgId, SessionId, Sha256Hash, SystemScope,
+        Timestamp, TurnId, User,
     },
     ports::{Identity, Lane, PendingTurn, ResidentSession, StoreError, SystemStore},
 };
@@ -16,9 +16,9 @@ use super::{
         error::Fault,
         rows::{Columns, key, opt_key},
     },
+    configured,
     people::{read_token, read_user},
 };
-use crate::codec;
 
 /// Rows that one piece of a sweep removes at most, so that it never holds up the writer for long.
 const SWEPT_AT_ONCE: u32 = 64;
@@ -106,7 +106,21 @@ impl SystemStore for SqliteStore {
     ) -> Result<Vec<AgentContext>, StoreError> {
         let now = self.clock.now();
         self.write(Lane::Interactive, move |connection| {
-            agents.iter().map(|(agent, spec)| register(connection, agent, spec, now)).collect()
+            let register =
+                |(agent, spec): &(_, String)| configured::agent(connection, agent, spec, now);
+            agents.iter().map(register).collect()
+        })
+        .await
+    }
+
+    async fn register_conversation_contexts(
+        &self,
+        _scope: SystemScope,
+        contexts: Vec<ConversationContext>,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        self.write(Lane::Interactive, move |connection| {
+            configured::conversation_contexts(connection, &contexts, now)
         })
         .await
     }
@@ -188,62 +202,6 @@ fn list_pending(
 fn noted_response(columns: &mut Columns<'_, '_>) -> Result<Option<(String, Option<u64>)>, Fault> {
     let (id, position) = (columns.get::<Option<String>>()?, columns.get::<Option<i64>>()?);
     Ok(id.map(|id| (id, position.map(i64::unsigned_abs))))
-}
-
-/// A name keeps the id it first got; another specification is the next version.
-fn register(
-    connection: &Connection,
-    agent: &AgentContext,
-    spec: &str,
-    now: Timestamp,
-) -> Result<AgentContext, Fault> {
-    let hash = Sha256Hash::of(spec.as_bytes());
-    let mut statement = connection.prepare_cached(
-        "SELECT c.id, c.current_version, v.spec_hash FROM agent_contexts c
-         JOIN agent_context_versions v ON v.context_id = c.id AND v.version = c.current_version
-         WHERE c.org_id IS NULL AND c.name = ?1",
-    )?;
-    let mut rows = statement.query(params![agent.name])?;
-    let stored: Option<(AgentContextId, u32, Sha256Hash)> = match rows.next()? {
-        None => None,
-        Some(row) => {
-            let mut columns = Columns::new("agent context", row);
-            Some((columns.id()?, columns.get()?, columns.hash()?))
-        }
-    };
-    let (id, version) = match stored {
-        Some((id, version, known)) if known == hash => {
-            return Ok(AgentContext { id, name: agent.name.clone(), version });
-        }
-        Some((id, version, _)) => {
-            connection
-                .prepare_cached("UPDATE agent_contexts SET current_version = ?2 WHERE id = ?1")?
-                .execute(params![key(&id), version + 1])?;
-            (id, version + 1)
-        }
-        None => {
-            connection
-                .prepare_cached(
-                    "INSERT INTO agent_contexts (id, name, origin, current_version)
-                     VALUES (?1, ?2, 'config', 1)",
-                )?
-                .execute(params![key(&agent.id), agent.name])?;
-            (agent.id, 1)
-        }
-    };
-    connection
-        .prepare_cached(
-            "INSERT INTO agent_context_versions (context_id, version, spec, spec_hash, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            key(&id),
-            version,
-            codec::pack(spec.as_bytes()),
-            hash.as_bytes(),
-            now.as_millis(),
-        ])?;
-    Ok(AgentContext { id, name: agent.name.clone(), version })
 }
 
 fn sweep(connection: &Connection, before: Timestamp) -> Result<u64, Fault> {

@@ -40,6 +40,7 @@ fn the_schema_goes_up_and_down_and_up_again() {
             (4, "0004_documents"),
             (5, "0005_residents"),
             (6, "0006_asked"),
+            (7, "0007_configured_conversations"),
         ]
         .map(|(version, name)| MigrationStatus {
             version,
