@@ -342,7 +342,7 @@ pub(crate) async fn check_work_tree(
     scope: &Scope,
     path: &str,
 ) -> Result<String, Error> {
-    let error = match platform.workspaces.resolve(path).await {
+    let error = match platform.workspaces.resolve(scope.org, path).await {
         Ok(resolved) => return Ok(resolved),
         Err(error) => error,
     };

@@ -7,12 +7,18 @@ use std::{
 
 use async_trait::async_trait;
 use cap_std::{ambient_authority, fs::Dir};
-use skein_core::ports::{WorkspaceError, Workspaces};
+use skein_core::{
+    model::OrgId,
+    ports::{WorkspaceError, Workspaces},
+};
 
 /// Files are indexed up to a tenth of this.
 const MAX_TEXT_BYTES: u64 = 1024 * 1024;
 
-/// Work trees under one root, and single ones that the operator vouched for.
+/// Stands for the id of an organisation in the path of a root.
+const ORG: &str = "{org}";
+
+/// Work trees under one root, or one for each organisation, and single ones that the operator vouched for.
 #[derive(Debug, Clone, Default)]
 pub struct WorkspaceRoot {
     root: Option<PathBuf>,
@@ -42,12 +48,22 @@ impl WorkspaceRoot {
         Some(checked.map(|()| real.to_owned()))
     }
 
+    fn root_of(&self, org: OrgId) -> Option<PathBuf> {
+        let root = self.root.as_ref()?;
+        match root.to_str() {
+            Some(text) if text.contains(ORG) => {
+                Some(PathBuf::from(text.replace(ORG, &org.to_string())))
+            }
+            _ => Some(root.clone()),
+        }
+    }
+
     /// Follows links inside the root only; whatever leads out of it fails to open.
-    fn resolve_blocking(&self, path: &Path) -> Result<String, WorkspaceError> {
+    fn resolve_blocking(&self, org: OrgId, path: &Path) -> Result<String, WorkspaceError> {
         if let Some(trusted) = self.resolve_trusted(path) {
             return trusted;
         }
-        let configured = self.root.as_deref().ok_or(WorkspaceError::NoRoot)?;
+        let configured = &self.root_of(org).ok_or(WorkspaceError::NoRoot)?;
         let root_path = configured.canonicalize().map_err(WorkspaceError::Unreadable)?;
         let root = Dir::open_ambient_dir(&root_path, ambient_authority())
             .map_err(WorkspaceError::Unreadable)?;
@@ -65,21 +81,22 @@ impl WorkspaceRoot {
 
 #[async_trait]
 impl Workspaces for WorkspaceRoot {
-    async fn resolve(&self, path: &str) -> Result<String, WorkspaceError> {
+    async fn resolve(&self, org: OrgId, path: &str) -> Result<String, WorkspaceError> {
         let (workspaces, path) = (self.clone(), PathBuf::from(path));
-        tokio::task::spawn_blocking(move || workspaces.resolve_blocking(&path))
+        tokio::task::spawn_blocking(move || workspaces.resolve_blocking(org, &path))
             .await
             .unwrap_or_else(|error| Err(WorkspaceError::Unreadable(io::Error::other(error))))
     }
 
     async fn read(
         &self,
+        org: OrgId,
         work_tree: &str,
         paths: Vec<String>,
     ) -> Result<Vec<Option<String>>, WorkspaceError> {
         let (workspaces, work_tree) = (self.clone(), PathBuf::from(work_tree));
         tokio::task::spawn_blocking(move || {
-            let real = workspaces.resolve_blocking(&work_tree)?;
+            let real = workspaces.resolve_blocking(org, &work_tree)?;
             let tree = Dir::open_ambient_dir(real, ambient_authority())
                 .map_err(WorkspaceError::Unreadable)?;
             Ok(paths.iter().map(|path| read_text(&tree, path)).collect())
@@ -156,8 +173,12 @@ mod tests {
         Place { _directory: directory, base, workspaces }
     }
 
+    fn org(number: u128) -> OrgId {
+        OrgId::from_uuid(uuid::Uuid::from_u128(number))
+    }
+
     async fn verdict(place: &Place, path: &str) -> String {
-        match place.workspaces.resolve(path).await {
+        match place.workspaces.resolve(org(1), path).await {
             Ok(real) => real.replace(place.base.to_str().unwrap(), ""),
             Err(error) => format!("{error:?}").split('(').next().unwrap().to_owned(),
         }
@@ -208,8 +229,25 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_root_nothing_is_allowed() {
-        let refused = WorkspaceRoot::new(None).resolve("/anything").await;
+        let refused = WorkspaceRoot::new(None).resolve(org(1), "/anything").await;
 
         assert!(matches!(refused, Err(WorkspaceError::NoRoot)));
+    }
+
+    #[tokio::test]
+    async fn organisations_with_roots_of_their_own_do_not_reach_each_other() {
+        let place = place();
+        let trees = [1, 2].map(|number| place.base.join(format!("orgs/{}/web", org(number))));
+        trees.iter().for_each(|tree| repository(tree));
+        let workspaces = WorkspaceRoot::new(Some(place.base.join("orgs/{org}")));
+        let [own, other] = trees.map(|tree| tree.to_str().unwrap().to_owned());
+
+        let found = workspaces.resolve(org(1), &own).await.unwrap();
+        let foreign = workspaces.resolve(org(1), &other).await;
+        let climbing = workspaces.resolve(org(1), &format!("../{}/web", org(2))).await;
+
+        assert_eq!(found, own);
+        assert!(matches!(foreign, Err(WorkspaceError::Outside)), "{foreign:?}");
+        assert!(matches!(climbing, Err(WorkspaceError::Outside)), "{climbing:?}");
     }
 }

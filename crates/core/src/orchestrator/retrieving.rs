@@ -87,9 +87,8 @@ impl Orchestrator {
         };
         let Some(repo) = repo else { return Ok(found) };
         // A work tree that is away says nothing about its files.
-        let Ok(texts) = self.platform.workspaces.read(&repo.path, paths.clone()).await else {
-            return Ok(found);
-        };
+        let read = self.platform.workspaces.read(scope.org, &repo.path, paths.clone());
+        let Ok(texts) = read.await else { return Ok(found) };
         let texts: HashMap<String, Option<String>> = paths.into_iter().zip(texts).collect();
         let count = found.len();
         let current = |chunk: Chunk| match chunk.origin {

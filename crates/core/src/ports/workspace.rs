@@ -2,15 +2,18 @@
 
 use async_trait::async_trait;
 
+use crate::model::OrgId;
+
 /// Checks paths by opening them, never by their text alone.
 #[async_trait]
 pub trait Workspaces: Send + Sync {
-    /// The real path of a Git work tree under the workspace root.
-    async fn resolve(&self, path: &str) -> Result<String, WorkspaceError>;
+    /// The real path of a Git work tree under the organisation's workspace root.
+    async fn resolve(&self, org: OrgId, path: &str) -> Result<String, WorkspaceError>;
 
     /// Files of a work tree as they are now, in the order of their paths. `None` for what is no text file of that tree.
     async fn read(
         &self,
+        org: OrgId,
         work_tree: &str,
         paths: Vec<String>,
     ) -> Result<Vec<Option<String>>, WorkspaceError>;

@@ -105,7 +105,9 @@ fn check_providers(config: &Config) -> Vec<Check> {
 
 fn check_root(config: &Config) -> Option<Check> {
     let root = config.settings.workspace.root.as_deref()?;
-    Some(match Path::new(root).is_dir() {
+    // Each organisation's directory is below this one.
+    let common = root.split("{org}").next().unwrap_or(root);
+    Some(match Path::new(common).is_dir() {
         true => Check::ok("workspace", root.to_owned()),
         false => Check::warn(
             "workspace",
