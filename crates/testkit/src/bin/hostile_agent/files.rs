@@ -189,8 +189,13 @@ fn home_of_user(_: &Targets) -> Outcome {
 
 /// What was left open by whoever started this, read as it is: opening it anew would be another matter.
 fn inherited_handles(targets: &Targets) -> Outcome {
-    // Only files: a pipe may have no end.
-    let script =
-        "for n in 3 4 5 6 7 8 9; do [ -f /proc/self/fd/$n ] && cat <&$n; done 2> /dev/null";
-    targets.expect_secret(Command::new("sh").args(["-c", script]).output()?.stdout)
+    // Only files: a pipe may have no end. From their beginning: others may have the same handle.
+    let script = r#"for my $n (3 .. 1023) {
+        my $handle;
+        open($handle, "<&=", $n) && -f $handle or next;
+        sysseek($handle, 0, 0);
+        sysread($handle, my $text, 65536);
+        print $text;
+    }"#;
+    targets.expect_secret(Command::new("perl").args(["-e", script]).output()?.stdout)
 }
