@@ -34,6 +34,10 @@ pub enum Manner {
     Longer,
     /// Something else than embeddings.
     Nonsense,
+    /// 413 for a request with a text that has "leviathan" in it.
+    Picky,
+    /// 400, whatever it is asked for.
+    Unwilling,
 }
 
 struct Seen {
@@ -105,6 +109,11 @@ async fn answer(
         Manner::TooFew => drop(vectors.pop()),
         Manner::Ragged => vectors.iter_mut().take(1).for_each(|vector| vector.push(1.0)),
         Manner::Longer => vectors.iter_mut().for_each(|vector| vector.push(1.0)),
+        Manner::Picky if texts.iter().any(|text| text.contains("leviathan")) => {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        Manner::Picky => {}
+        Manner::Unwilling => return Err(StatusCode::BAD_REQUEST),
         Manner::Nonsense => return Ok(Json(json!({"error": "no such model"}))),
     }
     let data = vectors.into_iter().enumerate();

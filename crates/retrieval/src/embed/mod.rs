@@ -29,6 +29,9 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// Longer texts than this are cut: models take only so much.
 const MAX_TEXT_BYTES: usize = 6_000;
 
+/// A text that every model takes.
+pub(crate) const HARMLESS: &str = "length";
+
 /// Where vectors come from.
 #[derive(Debug, Clone)]
 pub struct EmbeddingOptions {
@@ -79,6 +82,16 @@ impl EmbedError {
         match self {
             Self::Unavailable(_) => true,
             Self::Refused(status) => status.is_server_error() || status.as_u16() == 429,
+            _ => false,
+        }
+    }
+
+    /// Whether fewer or other texts may be taken: the endpoint understood the request and does not want what is in it.
+    fn is_about_the_texts(&self) -> bool {
+        match self {
+            Self::Refused(status) => {
+                status.is_client_error() && !matches!(status.as_u16(), 401 | 403 | 404 | 408 | 429)
+            }
             _ => false,
         }
     }
@@ -142,6 +155,35 @@ impl Embedder {
             wait *= 4;
         }
         self.passages(texts).await
+    }
+
+    /// Like [`Self::embed`], with `None` for each text that the endpoint does not take even by itself, e.g. because it is
+    /// too long. One that takes nothing at all has an error instead.
+    pub async fn embed_each(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut takes_some = false;
+        // The next part is the last.
+        let mut parts = vec![texts];
+        while let Some(part) = parts.pop() {
+            match self.embed(part).await {
+                Ok(some) => {
+                    takes_some = true;
+                    vectors.extend(some.into_iter().map(Some));
+                }
+                Err(error) if error.is_about_the_texts() => match part.split_at(part.len() / 2) {
+                    ([], _) => {
+                        if !takes_some {
+                            self.embed(&[HARMLESS]).await?;
+                            takes_some = true;
+                        }
+                        vectors.push(None);
+                    }
+                    (first, second) => parts.extend([second, first]),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(vectors)
     }
 
     /// What the first answer's vectors have is what every later one must have.
@@ -223,6 +265,19 @@ fn unit(mut vector: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
         vector.iter_mut().for_each(|x| *x /= length);
     }
     Ok(vector)
+}
+
+/// What people are told of passages that stay without a vector.
+pub(crate) fn refused_note(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(
+            "1 passage is found by its words only: the embedding endpoint refused it".to_owned(),
+        ),
+        count => Some(format!(
+            "{count} passages are found by their words only: the embedding endpoint refused them"
+        )),
+    }
 }
 
 fn head(text: &str) -> &str {

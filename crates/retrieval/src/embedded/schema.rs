@@ -86,7 +86,7 @@ CREATE TABLE embeddings (
     org_id BLOB NOT NULL,
     model TEXT NOT NULL,
     sha256 BLOB NOT NULL,
-    -- One byte a dimension, after the scale as a little-endian f32.
+    -- One byte a dimension, after the scale as a little-endian f32. Empty: the model does not take the text.
     vector BLOB NOT NULL,
     PRIMARY KEY (org_id, model, sha256)
 ) STRICT, WITHOUT ROWID;
