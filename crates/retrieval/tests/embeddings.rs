@@ -235,6 +235,19 @@ async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time(place:
     }
 }
 
+async fn searches_wait_for_the_endpoint_beside_each_other(place: Place) {
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+    update(&shelf, &tree).await;
+    place.endpoint.set(Manner::InCompany);
+
+    let searches = (0..Endpoint::TOGETHER).map(|_| first(&shelf, "pinniped"));
+    let found = futures::future::join_all(searches).await;
+
+    assert_eq!(found, vec![Some("a.txt".to_owned()); Endpoint::TOGETHER]);
+}
+
 async fn whoever_waits_for_an_endpoint_can_be_stopped(place: Place) {
     let shelf = place.open(EmbeddingOptions::new(place.endpoint.url(), "m1"));
     let tree = shelf.tree("a");
@@ -365,6 +378,7 @@ stories! {
     a_passage_that_the_endpoint_refuses_keeps_no_other_from_its_vector
     an_endpoint_that_refuses_everything_is_asked_again
     an_endpoint_that_is_not_there_or_never_answers_costs_little_time
+    searches_wait_for_the_endpoint_beside_each_other
     whoever_waits_for_an_endpoint_can_be_stopped
     another_model_means_other_vectors
     a_model_that_has_grown_under_its_name_means_other_vectors

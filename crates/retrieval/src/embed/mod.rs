@@ -9,6 +9,7 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 pub use self::vectors::{Matrix, packed};
 use crate::http::{self, Rest};
@@ -17,8 +18,11 @@ use crate::http::{self, Rest};
 const TRIES: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
-/// A question cannot wait long; without its vector the search goes by words.
+/// A question cannot wait long, also for others to be done; without its vector the search goes by words.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Questions that are sent at the same time.
+const QUESTIONS: usize = 32;
 
 /// How long questions are not sent after one failed.
 const REST: Duration = Duration::from_secs(10);
@@ -75,6 +79,8 @@ pub enum EmbedError {
     Dimension { expected: usize, actual: usize },
     #[error("the embedding endpoint failed a moment ago")]
     Resting,
+    #[error("the embedding endpoint takes longer than a question can wait")]
+    Slow,
 }
 
 impl EmbedError {
@@ -103,6 +109,7 @@ pub struct Embedder {
     options: EmbeddingOptions,
     /// 0 until the first answer.
     dimensions: AtomicUsize,
+    questions: Semaphore,
     rest: Rest,
 }
 
@@ -128,7 +135,8 @@ impl Embedder {
     pub fn new(options: EmbeddingOptions) -> Result<Self, reqwest::Error> {
         let client = http::client(&options.url)?;
         let dimensions = AtomicUsize::new(options.dimensions.unwrap_or(0));
-        Ok(Self { client, options, dimensions, rest: Rest::of(REST) })
+        let questions = Semaphore::new(QUESTIONS);
+        Ok(Self { client, options, dimensions, questions, rest: Rest::of(REST) })
     }
 
     pub fn model(&self) -> &str {
@@ -200,7 +208,12 @@ impl Embedder {
         if self.rest.is_on() {
             return Err(EmbedError::Resting);
         }
-        let outcome = self.request(&[text], QUESTION_TIMEOUT.min(self.options.timeout)).await;
+        let limit = QUESTION_TIMEOUT.min(self.options.timeout);
+        let asked = tokio::time::timeout(limit, async {
+            let _turn = self.questions.acquire().await;
+            self.request(&[text], limit).await
+        });
+        let outcome = asked.await.unwrap_or(Err(EmbedError::Slow));
         self.rest.note(&outcome);
         outcome?.pop().ok_or(EmbedError::Count { expected: 1, actual: 0 })
     }

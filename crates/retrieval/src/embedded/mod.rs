@@ -177,8 +177,9 @@ impl Retriever for EmbeddedIndex {
         scope: &Scope,
         query: &RetrievalQuery,
     ) -> Result<Vec<Chunk>, RetrieveError> {
-        let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
+        // Before it is this search's turn: whoever waits for the endpoint keeps nobody from the disk.
         let meaning = self.meaning(query).await;
+        let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
         let (org, query) = (scope.org, query.clone());
         let found = self.blocking(move |inner| {
             let meaning = meaning.as_ref();
