@@ -150,7 +150,7 @@ impl Run<'_> {
 
     /// Writes what has changed into points that nobody sees yet.
     fn stage(&self, input: &Input) -> Result<Seen, Fault> {
-        let walked = Walked::default();
+        let walked = Walked::expecting(self.state.files);
         let mut seen = Seen::default();
         let mut batch = Batch::default();
         let (inner, handle, order) = (self.inner, self.handle, self.order);
