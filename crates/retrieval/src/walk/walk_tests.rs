@@ -116,9 +116,54 @@ fn what_is_no_commit_is_unknown() {
     git(home.path(), &["commit", "-qm", "one"]);
     let git = Git::at(home.path(), CancellationToken::new()).unwrap();
 
-    for name in ["0000000000000000000000000000000000000000", "main", "--help", "HEAD", "", "abc"] {
+    // The last is a tree.
+    let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let zeros = "0000000000000000000000000000000000000000";
+    for name in [zeros, "main", "--help", "HEAD", "", "abc", tree] {
         assert!(matches!(git.commit(name), Err(GitError::UnknownCommit(_))), "{name}");
     }
+}
+
+#[test]
+fn a_repository_of_somebody_else_is_read() {
+    let home = repository();
+    git(home.path(), &["add", "README.md"]);
+    git(home.path(), &["commit", "-qm", "one"]);
+    let commit = Git::at(home.path(), CancellationToken::new()).unwrap().head().unwrap().unwrap();
+    let somebody = Some(54_321);
+    for path in [home.path().to_owned(), home.path().join(".git")] {
+        if std::os::unix::fs::chown(path, somebody, somebody).is_err() {
+            eprintln!("skipped: only root can give files away");
+            return;
+        }
+    }
+    let link = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(home.path(), link.path().join("link")).unwrap();
+
+    for root in [home.path(), &link.path().join("link")] {
+        let git = Git::at(root, CancellationToken::new()).unwrap();
+
+        assert_eq!(git.commit(&commit).unwrap(), commit);
+        assert_eq!(git.head().unwrap(), Some(commit.clone()));
+    }
+}
+
+#[test]
+fn a_repository_that_git_cannot_read_is_told_from_one_without_the_commit() {
+    let home = repository();
+    git(home.path(), &["add", "README.md"]);
+    git(home.path(), &["commit", "-qm", "one"]);
+    let git = Git::at(home.path(), CancellationToken::new()).unwrap();
+    let commit = git.head().unwrap().unwrap();
+    let nowhere = "0123456789012345678901234567890123456789";
+    assert!(matches!(git.commit(nowhere), Err(GitError::UnknownCommit(_))));
+
+    fs::write(home.path().join(".git/config"), "[core\n").unwrap();
+
+    for name in [commit.as_str(), nowhere] {
+        assert!(matches!(git.commit(name), Err(GitError::Unreadable(_))), "{name}");
+    }
+    assert_eq!(git.head().unwrap(), None, "the work tree can still be indexed");
 }
 
 #[test]
