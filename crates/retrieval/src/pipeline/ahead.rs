@@ -66,7 +66,7 @@ impl Walked {
             Some(commit) => {
                 CommitTree::new(input.git.clone(), commit.clone(), uncounted).walk(found)
             }
-            None => WorkTree::new(&input.root, uncounted).walk(found),
+            None => WorkTree::new(&input.root, uncounted).tracked_by(input.git.clone()).walk(found),
         };
         // What is wrong with the tree is told by the walk that counts for the index.
         if walked.is_ok() {

@@ -145,7 +145,7 @@ fn walk(input: &Input, walked: &Walked, sender: SyncSender<Vec<Found>>) -> Resul
     let skipped = Arc::clone(&input.skipped);
     let done = match &input.commit {
         Some(commit) => CommitTree::new(input.git.clone(), commit.clone(), skipped).walk(found),
-        None => WorkTree::new(&input.root, skipped).walk(found),
+        None => WorkTree::new(&input.root, skipped).tracked_by(input.git.clone()).walk(found),
     };
     match done {
         Err(_) if input.stop.is_cancelled() => Err(Fault::Cancelled),

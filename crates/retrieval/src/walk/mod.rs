@@ -3,6 +3,7 @@
 mod commit;
 mod content;
 mod git;
+mod ignored;
 mod reason;
 mod tree;
 
