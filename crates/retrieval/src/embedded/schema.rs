@@ -7,9 +7,9 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use super::damage;
 use crate::fault::is_damage;
 
-/// Changes with the tables and with how texts are taken apart. Everything is derived: an index of another format is
-/// emptied and made again.
-const FORMAT: i64 = 1;
+/// Changes with the tables, with how texts are taken apart and with [`crate::walk::RULES`]. Everything is derived: an
+/// index of another format is emptied and made again.
+const FORMAT: i64 = 2;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     fault::{Fault, causes},
     pipeline::{self, Batch, Input, NewFile, Order, Outcome, Walked, file_system_time_ns},
-    walk::{Git, SkippedCounts},
+    walk::{Git, RULES, SkippedCounts},
 };
 
 /// Points in one request.
@@ -154,7 +154,7 @@ impl Run<'_> {
         let mut seen = Seen::default();
         let mut batch = Batch::default();
         let (inner, handle, order) = (self.inner, self.handle, self.order);
-        let ledger = Ledger { inner, handle, order, visible: self.state.visible };
+        let ledger = Ledger { inner, handle, order, state: &self.state };
         pipeline::run(input, &ledger, &walked, |outcome| {
             match outcome {
                 Outcome::Kept(kept) => {
@@ -303,6 +303,7 @@ impl Run<'_> {
             skipped: skipped.by_reason(),
             updated_at: Some(self.order.job.at.as_millis()),
             error: None,
+            rules: RULES,
         };
         self.inner.keep_repo_state((org, repo), &state).await?;
         for kind in [Kind::Chunk, Kind::File] {
