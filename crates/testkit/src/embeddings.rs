@@ -120,7 +120,9 @@ async fn answer(
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
         Manner::Picky => {}
-        Manner::InCompany => drop(company.wait().await),
+        Manner::InCompany => {
+            company.wait().await;
+        }
         Manner::Unwilling => return Err(StatusCode::BAD_REQUEST),
         Manner::Nonsense => return Ok(Json(json!({"error": "no such model"}))),
     }
