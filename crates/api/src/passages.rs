@@ -45,7 +45,7 @@ pub struct Index {
 #[serde(rename_all = "camelCase")]
 pub struct IndexProgress {
     pub files_done: u64,
-    /// Not known before the tree has been walked.
+    /// Expected until the tree has been walked; not known at first.
     pub files_total: Option<u64>,
     pub chunks: u64,
 }

@@ -10,7 +10,12 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
+    /// Everything in it can be made again, so the next start does that.
+    #[error(
+        "index.db is damaged; restart the server, which makes a new one, and run `skein index update`"
+    )]
+    Damaged,
     #[error(transparent)]
     Qdrant(#[from] QdrantError),
     #[error(transparent)]
@@ -23,6 +28,19 @@ pub(crate) enum Fault {
     Busy,
     #[error("a thread of the index ended early")]
     Broken,
+}
+
+/// Whether the file itself is wrong, rather than what was asked of it: SQLite says so, or it holds what nobody wrote.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error, rusqlite::Error::FromSqlConversionFailure(..))
+        || matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        if is_damage(&error) { Self::Damaged } else { Self::Sqlite(error) }
+    }
 }
 
 impl From<GitError> for Fault {
@@ -47,7 +65,10 @@ impl From<Fault> for IndexError {
 
 impl From<Fault> for RetrieveError {
     fn from(fault: Fault) -> Self {
-        Self::Unavailable(Box::new(fault))
+        match fault {
+            Fault::Damaged => Self::Damaged(fault.to_string()),
+            other => Self::Unavailable(Box::new(other)),
+        }
     }
 }
 

@@ -169,6 +169,48 @@ async fn an_endpoint_that_fails_leaves_words_and_is_asked_again(place: Place) {
     }
 }
 
+async fn a_passage_that_the_endpoint_refuses_keeps_no_other_from_its_vector(place: Place) {
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    for number in 0..6 {
+        tree.write(&format!("{number}.txt"), &format!("song {number}\n"));
+    }
+    tree.write("a.txt", "the walrus sings\n").write("z.txt", "the oyster sings\n");
+    tree.write("big.txt", "the leviathan sings\n");
+    place.endpoint.set(Manner::Picky);
+
+    let note = update(&shelf, &tree).await;
+    let found = (first(&shelf, "pinniped").await.unwrap(), first(&shelf, "mollusc").await.unwrap());
+    let by_words = first(&shelf, "leviathan").await.unwrap();
+    place.endpoint.sent();
+    drop(shelf);
+    let shelf = place.open(place.options("m1"));
+    tree.write("new.txt", "the carpenter sings\n");
+    let later = update(&shelf, &tree).await;
+
+    let refused = "1 passage is found by its words only: the embedding endpoint refused it";
+    assert_eq!((note.as_deref(), later.as_deref()), (Some(refused), Some(refused)));
+    assert_eq!(found, ("a.txt".to_owned(), "z.txt".to_owned()));
+    assert_eq!(by_words, "big.txt");
+    let sent = place.endpoint.sent();
+    assert!(sent.contains(&"the carpenter sings".to_owned()), "{sent:?}");
+    assert!(!sent.iter().any(|text| text.contains("leviathan")), "it is sent once: {sent:?}");
+}
+
+async fn an_endpoint_that_refuses_everything_is_asked_again(place: Place) {
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n").write("b.txt", "the oyster sings\n");
+    place.endpoint.set(Manner::Unwilling);
+
+    let missing = update(&shelf, &tree).await.unwrap();
+    place.endpoint.set(Manner::Good);
+    shelf.catch_up().await;
+
+    assert_eq!(missing, "embeddings are missing: the embedding endpoint answered 400 Bad Request");
+    assert_eq!(first(&shelf, "pinniped").await.unwrap(), "a.txt");
+}
+
 async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time(place: Place) {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let away = EmbeddingOptions { url: format!("http://{free}/v1"), ..place.options("m1") };
@@ -191,6 +233,19 @@ async fn an_endpoint_that_is_not_there_or_never_answers_costs_little_time(place:
         // One question waits for the endpoint, the others do not.
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     }
+}
+
+async fn searches_wait_for_the_endpoint_beside_each_other(place: Place) {
+    let shelf = place.open(place.options("m1"));
+    let tree = shelf.tree("a");
+    tree.write("a.txt", "the walrus sings\n");
+    update(&shelf, &tree).await;
+    place.endpoint.set(Manner::InCompany);
+
+    let searches = (0..Endpoint::TOGETHER).map(|_| first(&shelf, "pinniped"));
+    let found = futures::future::join_all(searches).await;
+
+    assert_eq!(found, vec![Some("a.txt".to_owned()); Endpoint::TOGETHER]);
 }
 
 async fn whoever_waits_for_an_endpoint_can_be_stopped(place: Place) {
@@ -320,7 +375,10 @@ stories! {
     a_text_is_sent_once_whatever_it_is_called
     many_texts_go_in_batches
     an_endpoint_that_fails_leaves_words_and_is_asked_again
+    a_passage_that_the_endpoint_refuses_keeps_no_other_from_its_vector
+    an_endpoint_that_refuses_everything_is_asked_again
     an_endpoint_that_is_not_there_or_never_answers_costs_little_time
+    searches_wait_for_the_endpoint_beside_each_other
     whoever_waits_for_an_endpoint_can_be_stopped
     another_model_means_other_vectors
     a_model_that_has_grown_under_its_name_means_other_vectors

@@ -234,6 +234,7 @@ async fn every_point_has_its_tenant_and_none_has_more_than_is_needed() {
         "path",
         "places",
         "repo",
+        "rules",
         "sha256",
         "size",
         "skipped",

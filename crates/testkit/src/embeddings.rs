@@ -12,6 +12,7 @@ use axum::{
     routing::post,
 };
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 use tokio_util::{sync::DropGuard, task::TaskTracker};
 
 /// Words of one line mean the same.
@@ -34,6 +35,12 @@ pub enum Manner {
     Longer,
     /// Something else than embeddings.
     Nonsense,
+    /// 413 for a request with a text that has "leviathan" in it.
+    Picky,
+    /// 400, whatever it is asked for.
+    Unwilling,
+    /// Only when [`Endpoint::TOGETHER`] requests are waiting.
+    InCompany,
 }
 
 struct Seen {
@@ -41,6 +48,7 @@ struct Seen {
     texts: Vec<String>,
     /// The last `Authorization`.
     authorization: Option<String>,
+    company: Arc<Barrier>,
 }
 
 /// Gives texts with the same meaning the same vector. It is gone when this is dropped.
@@ -51,8 +59,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    pub const TOGETHER: usize = 8;
+
     pub async fn start() -> Self {
-        let seen = Seen { manner: Manner::Good, texts: Vec::new(), authorization: None };
+        let company = Arc::new(Barrier::new(Self::TOGETHER));
+        let seen = Seen { manner: Manner::Good, texts: Vec::new(), authorization: None, company };
         let seen = Arc::new(Mutex::new(seen));
         let app = Router::new().route("/v1/embeddings", post(answer)).with_state(Arc::clone(&seen));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -90,12 +101,12 @@ async fn answer(
     Json(body): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
     let texts: Vec<String> = serde_json::from_value(body["input"].clone()).expect("texts");
-    let manner = {
+    let (manner, company) = {
         let mut seen = lock(&state);
         let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         seen.authorization = value.map(str::to_owned);
         seen.texts.extend(texts.iter().cloned());
-        seen.manner
+        (seen.manner, Arc::clone(&seen.company))
     };
     let mut vectors: Vec<Vec<f32>> = texts.iter().map(|text| vector(text)).collect();
     match manner {
@@ -105,6 +116,14 @@ async fn answer(
         Manner::TooFew => drop(vectors.pop()),
         Manner::Ragged => vectors.iter_mut().take(1).for_each(|vector| vector.push(1.0)),
         Manner::Longer => vectors.iter_mut().for_each(|vector| vector.push(1.0)),
+        Manner::Picky if texts.iter().any(|text| text.contains("leviathan")) => {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        Manner::Picky => {}
+        Manner::InCompany => {
+            company.wait().await;
+        }
+        Manner::Unwilling => return Err(StatusCode::BAD_REQUEST),
         Manner::Nonsense => return Ok(Json(json!({"error": "no such model"}))),
     }
     let data = vectors.into_iter().enumerate();

@@ -83,7 +83,7 @@ pub trait IndexWatch: Send + Sync {
 pub struct IndexProgress {
     /// Files that were looked at, whether or not they had changed.
     pub files_done: u64,
-    /// None until the tree has been walked.
+    /// None until there is something to go by; exact when the tree has been walked, expected before.
     pub files_total: Option<u64>,
     pub chunks: u64,
 }

@@ -79,6 +79,9 @@ pub enum Origin {
 pub enum RetrieveError {
     #[error("the index is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What the index is kept in has to be made anew; the message says how.
+    #[error("{0}")]
+    Damaged(String),
 }
 
 /// The retriever of an installation without an index.

@@ -9,6 +9,7 @@ use std::{
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 pub use self::vectors::{Matrix, packed};
 use crate::http::{self, Rest};
@@ -17,8 +18,11 @@ use crate::http::{self, Rest};
 const TRIES: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 
-/// A question cannot wait long; without its vector the search goes by words.
+/// A question cannot wait long, also for others to be done; without its vector the search goes by words.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Questions that are sent at the same time.
+const QUESTIONS: usize = 32;
 
 /// How long questions are not sent after one failed.
 const REST: Duration = Duration::from_secs(10);
@@ -28,6 +32,9 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// Longer texts than this are cut: models take only so much.
 const MAX_TEXT_BYTES: usize = 6_000;
+
+/// A text that every model takes.
+pub(crate) const HARMLESS: &str = "length";
 
 /// Where vectors come from.
 #[derive(Debug, Clone)]
@@ -72,6 +79,8 @@ pub enum EmbedError {
     Dimension { expected: usize, actual: usize },
     #[error("the embedding endpoint failed a moment ago")]
     Resting,
+    #[error("the embedding endpoint takes longer than a question can wait")]
+    Slow,
 }
 
 impl EmbedError {
@@ -79,6 +88,16 @@ impl EmbedError {
         match self {
             Self::Unavailable(_) => true,
             Self::Refused(status) => status.is_server_error() || status.as_u16() == 429,
+            _ => false,
+        }
+    }
+
+    /// Whether fewer or other texts may be taken: the endpoint understood the request and does not want what is in it.
+    fn is_about_the_texts(&self) -> bool {
+        match self {
+            Self::Refused(status) => {
+                status.is_client_error() && !matches!(status.as_u16(), 401 | 403 | 404 | 408 | 429)
+            }
             _ => false,
         }
     }
@@ -90,6 +109,7 @@ pub struct Embedder {
     options: EmbeddingOptions,
     /// 0 until the first answer.
     dimensions: AtomicUsize,
+    questions: Semaphore,
     rest: Rest,
 }
 
@@ -115,7 +135,8 @@ impl Embedder {
     pub fn new(options: EmbeddingOptions) -> Result<Self, reqwest::Error> {
         let client = http::client(&options.url)?;
         let dimensions = AtomicUsize::new(options.dimensions.unwrap_or(0));
-        Ok(Self { client, options, dimensions, rest: Rest::of(REST) })
+        let questions = Semaphore::new(QUESTIONS);
+        Ok(Self { client, options, dimensions, questions, rest: Rest::of(REST) })
     }
 
     pub fn model(&self) -> &str {
@@ -144,6 +165,35 @@ impl Embedder {
         self.passages(texts).await
     }
 
+    /// Like [`Self::embed`], with `None` for each text that the endpoint does not take even by itself, e.g. because it is
+    /// too long. One that takes nothing at all has an error instead.
+    pub async fn embed_each(&self, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, EmbedError> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        let mut takes_some = false;
+        // The next part is the last.
+        let mut parts = vec![texts];
+        while let Some(part) = parts.pop() {
+            match self.embed(part).await {
+                Ok(some) => {
+                    takes_some = true;
+                    vectors.extend(some.into_iter().map(Some));
+                }
+                Err(error) if error.is_about_the_texts() => match part.split_at(part.len() / 2) {
+                    ([], _) => {
+                        if !takes_some {
+                            self.embed(&[HARMLESS]).await?;
+                            takes_some = true;
+                        }
+                        vectors.push(None);
+                    }
+                    (first, second) => parts.extend([second, first]),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(vectors)
+    }
+
     /// What the first answer's vectors have is what every later one must have.
     async fn passages(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let vectors = self.request(texts, self.options.timeout).await?;
@@ -158,7 +208,12 @@ impl Embedder {
         if self.rest.is_on() {
             return Err(EmbedError::Resting);
         }
-        let outcome = self.request(&[text], QUESTION_TIMEOUT.min(self.options.timeout)).await;
+        let limit = QUESTION_TIMEOUT.min(self.options.timeout);
+        let asked = tokio::time::timeout(limit, async {
+            let _turn = self.questions.acquire().await;
+            self.request(&[text], limit).await
+        });
+        let outcome = asked.await.unwrap_or(Err(EmbedError::Slow));
         self.rest.note(&outcome);
         outcome?.pop().ok_or(EmbedError::Count { expected: 1, actual: 0 })
     }
@@ -223,6 +278,19 @@ fn unit(mut vector: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
         vector.iter_mut().for_each(|x| *x /= length);
     }
     Ok(vector)
+}
+
+/// What people are told of passages that stay without a vector.
+pub(crate) fn refused_note(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(
+            "1 passage is found by its words only: the embedding endpoint refused it".to_owned(),
+        ),
+        count => Some(format!(
+            "{count} passages are found by their words only: the embedding endpoint refused them"
+        )),
+    }
 }
 
 fn head(text: &str) -> &str {

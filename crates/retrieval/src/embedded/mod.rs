@@ -5,6 +5,7 @@
 
 mod candidates;
 mod corpus;
+mod damage;
 mod dense;
 mod documents;
 mod frequencies;
@@ -34,6 +35,7 @@ use skein_core::{
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use self::damage::Condition;
 use self::{
     corpus::{Corpus, Subject},
     dense::{Matrices, Meaning},
@@ -57,7 +59,7 @@ const SEARCHES: usize = 4;
 pub struct OpenError {
     path: PathBuf,
     #[source]
-    source: rusqlite::Error,
+    source: schema::Unusable,
 }
 
 /// Passages in one SQLite file. Nothing else may write to the file meanwhile.
@@ -91,7 +93,8 @@ impl Writer {
 }
 
 impl EmbeddedIndex {
-    /// Opens the file, or makes it. A file of an older format is emptied: everything in it can be made again.
+    /// Opens the file, or makes it. A file of an older format is emptied and one that is damaged is put aside:
+    /// everything in it can be made again.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let writer = schema::open_writer(path)
             .map_err(|source| OpenError { path: path.to_owned(), source })?;
@@ -107,6 +110,12 @@ impl EmbeddedIndex {
         };
         let searches = Arc::new(Semaphore::new(SEARCHES));
         Ok(Self { inner: Arc::new(inner), searches, embedder: None })
+    }
+
+    /// Looks for damage in the whole file, which another process may have open. Takes as long as reading it does.
+    pub fn examine(path: &Path) -> Result<Condition, OpenError> {
+        damage::examine(path)
+            .map_err(|source| OpenError { path: path.to_owned(), source: source.into() })
     }
 
     /// Finds passages by their meaning too. Those that have no vector yet get one when the index catches up.
@@ -133,7 +142,13 @@ impl EmbeddedIndex {
         work: impl FnOnce(&Inner) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let inner = Arc::clone(&self.inner);
-        let task = tokio::task::spawn_blocking(move || work(&inner));
+        let task = tokio::task::spawn_blocking(move || {
+            work(&inner).inspect_err(|fault| {
+                if matches!(fault, Fault::Damaged) {
+                    damage::note(&inner.path);
+                }
+            })
+        });
         task.await.unwrap_or(Err(Fault::Broken))
     }
 }
@@ -151,7 +166,7 @@ impl Inner {
         self.writer
             .lock()
             .execute("UPDATE corpora SET is_removed = 1 WHERE id = ?1", params![corpus.id])?;
-        Ok(rows::remove_corpus(&self.writer, corpus.id)?)
+        rows::remove_corpus(&self.writer, corpus.id)
     }
 }
 
@@ -162,8 +177,9 @@ impl Retriever for EmbeddedIndex {
         scope: &Scope,
         query: &RetrievalQuery,
     ) -> Result<Vec<Chunk>, RetrieveError> {
-        let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
+        // Before it is this search's turn: whoever waits for the endpoint keeps nobody from the disk.
         let meaning = self.meaning(query).await;
+        let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
         let (org, query) = (scope.org, query.clone());
         let found = self.blocking(move |inner| {
             let meaning = meaning.as_ref();

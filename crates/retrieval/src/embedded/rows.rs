@@ -2,7 +2,10 @@
 
 use rusqlite::{Connection, params};
 
-use crate::pipeline::{Evidence, Kept, NewFile, NewPassage};
+use crate::{
+    fault::Fault,
+    pipeline::{Evidence, Kept, NewFile, NewPassage},
+};
 
 /// Rows that one transaction removes.
 const REMOVED_AT_ONCE: usize = 200;
@@ -124,31 +127,35 @@ pub(super) fn remove_files(db: &super::Writer, corpus: i64, files: &[i64]) -> ru
 }
 
 /// Removes a corpus that was marked as removed, in short transactions.
-pub(super) fn remove_corpus(db: &super::Writer, corpus: i64) -> rusqlite::Result<()> {
+pub(super) fn remove_corpus(db: &super::Writer, corpus: i64) -> Result<(), Fault> {
     db.lock().execute_batch(&format!(
         "DROP TABLE IF EXISTS vocab_{corpus}; DROP TABLE IF EXISTS fts_{corpus};"
     ))?;
-    loop {
-        let mut db = db.lock();
-        let transaction = db.transaction()?;
-        let files: Vec<i64> = {
-            let mut statement =
-                transaction.prepare_cached("SELECT id FROM files WHERE corpus = ?1 LIMIT 500")?;
-            let rows = statement.query_map([corpus], |row| row.get(0))?;
-            rows.collect::<rusqlite::Result<_>>()?
-        };
-        for file in &files {
-            transaction.prepare_cached("DELETE FROM chunks WHERE file = ?1")?.execute([file])?;
+    while remove_some(&mut db.lock(), corpus)? {}
+    db.lock().execute("DELETE FROM corpora WHERE id = ?1", [corpus])?;
+    Ok(())
+}
+
+/// False when there was nothing left to remove.
+fn remove_some(db: &mut Connection, corpus: i64) -> Result<bool, Fault> {
+    let transaction = db.transaction()?;
+    let files: Vec<i64> = {
+        let mut statement =
+            transaction.prepare_cached("SELECT id FROM files WHERE corpus = ?1 LIMIT 500")?;
+        let rows = statement.query_map([corpus], |row| row.get(0))?;
+        rows.collect::<rusqlite::Result<_>>()?
+    };
+    for file in &files {
+        transaction.prepare_cached("DELETE FROM chunks WHERE file = ?1")?.execute([file])?;
+        let removed =
             transaction.prepare_cached("DELETE FROM files WHERE id = ?1")?.execute([file])?;
-        }
-        if files.is_empty() {
-            transaction.execute("DELETE FROM corpora WHERE id = ?1", [corpus])?;
-        }
-        transaction.commit()?;
-        if files.is_empty() {
-            return Ok(());
+        // An index of the table names a row that the table does not have: it would be named for ever.
+        if removed == 0 {
+            return Err(Fault::Damaged);
         }
     }
+    transaction.commit()?;
+    Ok(!files.is_empty())
 }
 
 /// Merges what many writes have left in the full-text table into one segment, in short transactions. Else the next few

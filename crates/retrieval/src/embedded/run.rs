@@ -50,7 +50,14 @@ fn begin(inner: &Inner, order: &Order, subject: Subject) -> Result<(), Fault> {
     };
     sweep(inner)?;
     let corpus = Corpus::find_or_create(&mut inner.writer.lock(), &subject)?;
-    let run = Run { inner, order, subject, generation: corpus.visible + 1, corpus: corpus.id };
+    let run = Run {
+        inner,
+        order,
+        subject,
+        generation: corpus.visible + 1,
+        corpus: corpus.id,
+        files_before: corpus.files,
+    };
     run.whole(git, commit)
 }
 
@@ -75,6 +82,7 @@ struct Run<'a> {
     corpus: i64,
     /// The one that becomes visible when the run ends.
     generation: i64,
+    files_before: u64,
 }
 
 /// What a run has seen so far.
@@ -117,7 +125,7 @@ impl Run<'_> {
 
     /// Writes what has changed into rows that nobody sees yet.
     fn stage(&self, input: &Input) -> Result<Seen, Fault> {
-        let walked = Walked::default();
+        let walked = Walked::expecting(self.files_before);
         let mut seen = Seen::default();
         let mut batch = Batch::default();
         let ledger = Ledger { readers: &self.inner.readers, corpus: self.corpus };

@@ -4,8 +4,11 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-/// Changes with the tables and with how texts are taken apart. Everything is derived: an index of another format is
-/// emptied and made again.
+use super::damage;
+use crate::fault::is_damage;
+
+/// Changes with the tables, with how texts are taken apart and with [`crate::walk::RULES`]. Everything is derived: an
+/// index of another format is emptied and made again.
 const FORMAT: i64 = 2;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,7 +88,7 @@ CREATE TABLE embeddings (
     org_id BLOB NOT NULL,
     model TEXT NOT NULL,
     sha256 BLOB NOT NULL,
-    -- One byte a dimension, after the scale as a little-endian f32.
+    -- One byte a dimension, after the scale as a little-endian f32. Empty: the model does not take the text.
     vector BLOB NOT NULL,
     PRIMARY KEY (org_id, model, sha256)
 ) STRICT, WITHOUT ROWID;
@@ -96,13 +99,36 @@ const LATER: &str = "
 CREATE INDEX IF NOT EXISTS files_document ON files (corpus, document_id) WHERE document_id IS NOT NULL;
 ";
 
-/// The one connection that writes. Makes the file, or makes it anew if its format is another.
-pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+/// Why the file cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unusable {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("it is damaged and cannot be moved aside")]
+    Stuck(#[source] std::io::Error),
+}
+
+/// The one connection that writes. Makes the file, or makes it anew if its format is another or it is damaged.
+pub(super) fn open_writer(path: &Path) -> Result<Connection, Unusable> {
+    if damage::is_noted(path) {
+        damage::set_aside(path).map_err(Unusable::Stuck)?;
+    }
+    match open_or_make(path) {
+        Err(error) if is_damage(&error) => {
+            damage::set_aside(path).map_err(Unusable::Stuck)?;
+            Ok(open_or_make(path)?)
+        }
+        done => Ok(done?),
+    }
+}
+
+fn open_or_make(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     let format: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if format == FORMAT {
         let connection = configured(connection)?;
         connection.execute_batch(LATER)?;
+        damage::look(&connection)?;
         return Ok(connection);
     }
     drop(connection);

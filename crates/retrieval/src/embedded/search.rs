@@ -175,10 +175,13 @@ fn in_corpus(
     let ranking = Ranking::new(&search.question, &frequencies, corpus.chunks);
     let wanted = CANDIDATES.max(search.limit());
     let mut hits = Vec::new();
+    let mut is_first_unseen = true;
     for row in rows.take(MAX_LOOKED_UP) {
         if let Some(mut hit) = read(db, search, (corpus, part), row)? {
             hit.chunk.score = ranking.score(&rank::Subject::of(&hit.chunk));
             hits.push(hit);
+        } else if std::mem::take(&mut is_first_unseen) {
+            must_be_there(db, row)?;
         }
         if hits.len() >= wanted {
             break;
@@ -191,6 +194,13 @@ fn in_corpus(
         hit.is_ranked = true;
     }
     Ok(hits)
+}
+
+/// The full-text table and the passages change together. If one has what the other has not, nothing would be found
+/// and nobody would know why.
+fn must_be_there(db: &Connection, row: i64) -> Result<(), Fault> {
+    let mut statement = db.prepare_cached("SELECT 1 FROM chunks WHERE id = ?1")?;
+    if statement.exists([row])? { Ok(()) } else { Err(Fault::Damaged) }
 }
 
 /// Best first; what is equally good in the order of the repository.

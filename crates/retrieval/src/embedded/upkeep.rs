@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::atomic::Ordering};
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use skein_core::model::{OrgId, RepoId};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use super::{
     lock,
 };
 use crate::{
-    embed::{Embedder, packed},
+    embed::{Embedder, HARMLESS, packed, refused_note},
     fault::{Fault, causes},
 };
 
@@ -61,12 +61,8 @@ impl EmbeddedIndex {
             if !matches!(progress, Ok(Progress::Whole)) {
                 lock(&self.inner.unembedded).add(subject);
             }
-            let note = match progress? {
-                Progress::Whole => None,
-                Progress::Missing(note) => Some(note),
-            };
-            let model = embedder.model().to_owned();
-            self.blocking(move |inner| finish(inner, &subject, &model, note)).await?;
+            let (model, progress) = (embedder.model().to_owned(), progress?);
+            self.blocking(move |inner| finish(inner, &subject, &model, progress)).await?;
         }
         Ok(())
     }
@@ -106,11 +102,11 @@ impl EmbeddedIndex {
                     pending.iter().map(|pending| pending.text.as_str()).collect()
                 }
                 // There are vectors; whether they are as long as the model's today is not known yet.
-                None if !is_asked => vec!["length"],
+                None if !is_asked => vec![HARMLESS],
                 None => return Ok(Progress::Whole),
             };
             let embedded = tokio::select! {
-                embedded = embedder.embed(&texts) => embedded,
+                embedded = embedder.embed_each(&texts) => embedded,
                 () = stop.cancelled() => return Ok(Progress::Missing("embeddings are missing".to_owned())),
             };
             let vectors = match embedded {
@@ -164,7 +160,8 @@ fn pending(
             "SELECT c.id, c.sha256, c.text FROM chunks c
              WHERE c.corpus = ?1 AND c.id > ?2 AND NOT EXISTS (
                  SELECT 1 FROM embeddings e
-                 WHERE e.org_id = ?3 AND e.model = ?4 AND e.sha256 = c.sha256 AND length(e.vector) = ifnull(?6, length(e.vector)))
+                 WHERE e.org_id = ?3 AND e.model = ?4 AND e.sha256 = c.sha256
+                   AND length(e.vector) IN (0, ifnull(?6, length(e.vector))))
              ORDER BY c.id LIMIT ?5",
         )?;
         let length = dimensions.map(packed_length);
@@ -176,11 +173,12 @@ fn pending(
     })
 }
 
+/// A text that was refused is kept with an empty vector, so that it is not sent again.
 fn keep(
     inner: &Inner,
     subject: &Subject,
     model: &str,
-    (pending, vectors): (&[Pending], &[Vec<f32>]),
+    (pending, vectors): (&[Pending], &[Option<Vec<f32>>]),
 ) -> Result<(), Fault> {
     let mut db = inner.writer.lock();
     let transaction = db.transaction()?;
@@ -189,28 +187,32 @@ fn keep(
             .prepare_cached(
                 "INSERT OR REPLACE INTO embeddings (org_id, model, sha256, vector) VALUES (?1, ?2, ?3, ?4)",
             )?
-            .execute(params![subject.org(), model, pending.sha256, packed(vector)])?;
+            .execute(params![
+                subject.org(),
+                model,
+                pending.sha256,
+                vector.as_deref().map(packed).unwrap_or_default()
+            ])?;
     }
     transaction.commit()?;
     inner.matrices.written.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
 
-/// Vectors of another model are of no use any more.
-fn finish(
-    inner: &Inner,
-    subject: &Subject,
-    model: &str,
-    note: Option<String>,
-) -> Result<(), Fault> {
+fn finish(inner: &Inner, subject: &Subject, model: &str, progress: Progress) -> Result<(), Fault> {
     let db = inner.writer.lock();
-    if note.is_none() {
-        db.execute(
-            "DELETE FROM embeddings WHERE org_id = ?1 AND model <> ?2",
-            params![subject.org(), model],
-        )?;
-    }
     let Some(corpus) = Corpus::find(&db, subject)? else { return Ok(()) };
+    let note = match progress {
+        Progress::Missing(note) => Some(note),
+        Progress::Whole => {
+            // Vectors of another model are of no use any more.
+            db.execute(
+                "DELETE FROM embeddings WHERE org_id = ?1 AND model <> ?2",
+                params![subject.org(), model],
+            )?;
+            refused_note(refused(&db, &corpus, subject, model)?)
+        }
+    };
     if corpus.note == note {
         return Ok(());
     }
@@ -218,4 +220,20 @@ fn finish(
         tracing::warn!(note, "passages are found by their words only");
     }
     Ok(set_note(&db, corpus.id, note.as_deref())?)
+}
+
+fn refused(
+    db: &Connection,
+    corpus: &Corpus,
+    subject: &Subject,
+    model: &str,
+) -> rusqlite::Result<u64> {
+    let count: i64 = db.query_row(
+        "SELECT count(*) FROM chunks c
+         JOIN embeddings e ON e.org_id = c.org_id AND e.model = ?3 AND e.sha256 = c.sha256
+         WHERE c.corpus = ?1 AND c.org_id = ?2 AND length(e.vector) = 0",
+        params![corpus.id, subject.org(), model],
+        |row| row.get(0),
+    )?;
+    Ok(count.cast_unsigned())
 }

@@ -1,5 +1,6 @@
 //! The walk, the threads that read and take apart, and the channel to the one that writes. The same for every engine.
 
+mod ahead;
 mod batch;
 mod known;
 mod prepare;
@@ -9,7 +10,6 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{
+    ahead::Walked,
     batch::{Batch, file_system_time_ns},
     known::{Evidence, Kept, Known},
     prepare::{NewFile, NewPassage, Text, prepare},
@@ -89,19 +90,6 @@ pub(crate) enum Outcome<I> {
     LeftOut,
 }
 
-/// How many files there are, once that is known.
-#[derive(Default)]
-pub(crate) struct Walked {
-    count: AtomicU64,
-    is_over: AtomicBool,
-}
-
-impl Walked {
-    pub(crate) fn total(&self) -> Option<u64> {
-        self.is_over.load(Ordering::Acquire).then(|| self.count.load(Ordering::Relaxed))
-    }
-}
-
 /// Gives every file's outcome to `receive`, which runs on the calling thread. Ends early when that fails.
 pub(crate) fn run<L: Ledger>(
     input: &Input,
@@ -128,12 +116,14 @@ pub(crate) fn run<L: Ledger>(
                 let _ = walk_ready.send(Err(fault));
             }
         });
+        let counter = scope.spawn(|| walked.count_ahead(input));
         drop(ready);
         let received =
             outcomes.iter().try_for_each(|parcel| parcel?.into_iter().try_for_each(&mut receive));
         // Nobody can send any more, so all of them end.
         drop(outcomes);
-        let mut are_whole = walker.join().is_ok();
+        walked.leave();
+        let mut are_whole = walker.join().is_ok() && counter.join().is_ok();
         for thread in threads {
             are_whole &= thread.join().is_ok();
         }
@@ -145,7 +135,7 @@ pub(crate) fn run<L: Ledger>(
 fn walk(input: &Input, walked: &Walked, sender: SyncSender<Vec<Found>>) -> Result<(), Fault> {
     let mut parcel = Vec::new();
     let found = |file: Found| {
-        walked.count.fetch_add(1, Ordering::Relaxed);
+        walked.found();
         parcel.push(file);
         if parcel.len() >= PARCEL_FILES && sender.send(std::mem::take(&mut parcel)).is_err() {
             return false;
@@ -155,7 +145,7 @@ fn walk(input: &Input, walked: &Walked, sender: SyncSender<Vec<Found>>) -> Resul
     let skipped = Arc::clone(&input.skipped);
     let done = match &input.commit {
         Some(commit) => CommitTree::new(input.git.clone(), commit.clone(), skipped).walk(found),
-        None => WorkTree::new(&input.root, skipped).walk(found),
+        None => WorkTree::new(&input.root, skipped).tracked_by(input.git.clone()).walk(found),
     };
     match done {
         Err(_) if input.stop.is_cancelled() => Err(Fault::Cancelled),
@@ -164,7 +154,7 @@ fn walk(input: &Input, walked: &Walked, sender: SyncSender<Vec<Found>>) -> Resul
         Err(error) => Err(error.into()),
         Ok(()) => {
             let _ = sender.send(parcel);
-            walked.is_over.store(true, Ordering::Release);
+            walked.end();
             Ok(())
         }
     }

@@ -9,12 +9,12 @@ use super::{
     Inner,
     client::{Fields, Point},
     filters::{all, any, is, of_repo, open_at},
-    points::{FileState, Kind},
+    points::{FileState, Kind, RepoState},
 };
 use crate::{
     fault::Fault,
     pipeline::{self, Evidence, Known, Order},
-    walk::{Found, Stat},
+    walk::{Found, RULES, Stat},
 };
 
 /// More versions of as many files as are asked for at once there cannot be: one is visible, one may be staged.
@@ -25,7 +25,7 @@ pub(super) struct Ledger<'a> {
     pub inner: &'a Inner,
     pub handle: &'a Handle,
     pub order: &'a Order,
-    pub visible: i64,
+    pub state: &'a RepoState,
 }
 
 impl pipeline::Ledger for Ledger<'_> {
@@ -37,7 +37,11 @@ impl pipeline::Ledger for Ledger<'_> {
         }
         let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         let mut conditions = of_repo(self.order.org, self.order.job.repo, Kind::File);
-        conditions.extend([any("path", &paths), is("is_complete", true), open_at(self.visible)]);
+        conditions.extend([
+            any("path", &paths),
+            is("is_complete", true),
+            open_at(self.state.visible),
+        ]);
         let fields = Fields {
             payload: &[
                 "path", "sha256", "chunks", "from", "size", "mtime_ns", "ctime_ns", "inode", "blob",
@@ -52,7 +56,11 @@ impl pipeline::Ledger for Ledger<'_> {
         let mut by_path: HashMap<String, Vec<Known<Uuid>>> = HashMap::new();
         for point in found {
             let path = point.payload.path.clone();
-            by_path.entry(path).or_default().push(known(point));
+            let mut known = known(point);
+            if self.state.rules != RULES {
+                known.evidence = Evidence::default();
+            }
+            by_path.entry(path).or_default().push(known);
         }
         Ok(files.iter().map(|file| by_path.remove(&file.path).unwrap_or_default()).collect())
     }

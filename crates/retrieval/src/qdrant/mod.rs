@@ -173,8 +173,9 @@ impl Inner {
 
     async fn status(&self, org: OrgId, repo: RepoId) -> Result<Option<IndexStatus>, QdrantError> {
         let state = self.repo_state(org, repo).await?.filter(|state| !state.is_removed);
+        let Some(state) = state else { return Ok(None) };
         let is_busy = self.claims.is_claimed(&(org, repo));
-        Ok(state.map(|state| state.status(is_busy, lock(&self.note).clone())))
+        Ok(Some(state.status(is_busy, self.note(org, repo).await?)))
     }
 
     /// Invisible at once, and gone soon after.

@@ -67,6 +67,9 @@ pub(super) struct RepoState {
     pub skipped: BTreeMap<String, u64>,
     pub updated_at: Option<i64>,
     pub error: Option<String>,
+    /// What the last run went by to leave files out.
+    #[serde(default)]
+    pub rules: u32,
 }
 
 impl RepoState {

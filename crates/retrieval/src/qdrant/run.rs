@@ -23,7 +23,7 @@ use super::{
 use crate::{
     fault::{Fault, causes},
     pipeline::{self, Batch, Input, NewFile, Order, Outcome, Walked, file_system_time_ns},
-    walk::{Git, SkippedCounts},
+    walk::{Git, RULES, SkippedCounts},
 };
 
 /// Points in one request.
@@ -150,11 +150,11 @@ impl Run<'_> {
 
     /// Writes what has changed into points that nobody sees yet.
     fn stage(&self, input: &Input) -> Result<Seen, Fault> {
-        let walked = Walked::default();
+        let walked = Walked::expecting(self.state.files);
         let mut seen = Seen::default();
         let mut batch = Batch::default();
         let (inner, handle, order) = (self.inner, self.handle, self.order);
-        let ledger = Ledger { inner, handle, order, visible: self.state.visible };
+        let ledger = Ledger { inner, handle, order, state: &self.state };
         pipeline::run(input, &ledger, &walked, |outcome| {
             match outcome {
                 Outcome::Kept(kept) => {
@@ -304,6 +304,7 @@ impl Run<'_> {
             skipped: skipped.by_reason(),
             updated_at: Some(self.order.job.at.as_millis()),
             error: None,
+            rules: RULES,
         };
         self.inner.keep_repo_state((org, repo), &state).await?;
         for kind in [Kind::Chunk, Kind::File] {

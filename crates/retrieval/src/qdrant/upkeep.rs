@@ -5,20 +5,30 @@ use std::collections::{BTreeMap, HashMap};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use skein_core::model::{OrgId, Sha256Hash};
+use skein_core::model::{OrgId, RepoId, Sha256Hash};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{
     Inner, QdrantError,
     client::{Fields, Point},
-    filters::{any, is},
+    filters::{all, any, is, of_repo},
     lock,
     points::Kind,
 };
-use crate::{embed::Embedder, fault::causes};
+use crate::{
+    embed::{Embedder, HARMLESS, refused_note},
+    fault::causes,
+};
 
 /// Points that have the same text are few; those beyond this are embedded again.
 const SAME_TEXTS: usize = 4;
+
+/// The field of a passage that names the model which does not take it.
+const REFUSED_BY: &str = "refused_by";
+
+/// By text; `None` where the model does not take it.
+type Vectors = BTreeMap<[u8; 32], Option<Vec<f32>>>;
 
 /// A passage that has no vector yet.
 #[derive(Debug, Deserialize)]
@@ -73,9 +83,9 @@ impl Inner {
             }
             // There are vectors; whether they are as long as the model's today is not known yet.
             let asked: Vec<&str> =
-                if texts.is_empty() { vec!["length"] } else { texts.values().copied().collect() };
+                if texts.is_empty() { vec![HARMLESS] } else { texts.values().copied().collect() };
             let embedded = tokio::select! {
-                embedded = embedder.embed(&asked) => embedded,
+                embedded = embedder.embed_each(&asked) => embedded,
                 () = stop.cancelled() => return Ok(()),
             };
             let vectors = match embedded {
@@ -85,8 +95,9 @@ impl Inner {
                     return Ok(());
                 }
             };
-            let vectors = texts.into_keys().zip(vectors).collect();
+            let vectors: BTreeMap<_, _> = texts.into_keys().zip(vectors).collect();
             self.keep_vectors(embedder, &pending, &vectors).await?;
+            self.keep_refused(embedder, &pending, &vectors).await?;
             if is_asked && next.is_none() {
                 break;
             }
@@ -131,10 +142,11 @@ impl Inner {
             Some(dimensions) => Some(vector_name(model, dimensions)),
             None => names.iter().find(|name| name.starts_with(&prefix(model))).cloned(),
         };
-        let mut filter = json!({"must": [is("kind", Kind::Chunk.name())]});
+        let mut done = vec![is(REFUSED_BY, prefix(model))];
         if let Some(name) = name.filter(|name| names.contains(name)) {
-            filter["must_not"] = json!([{"has_vector": name}]);
+            done.push(json!({"has_vector": name}));
         }
+        let filter = json!({"must": [is("kind", Kind::Chunk.name())], "must_not": done});
         let fields = Fields { payload: &["sha256", "text"], vector: None };
         self.client.scroll(&filter, fields, (embedder.batch(), offset)).await
     }
@@ -143,7 +155,7 @@ impl Inner {
         &self,
         embedder: &Embedder,
         pending: &[Point<Pending>],
-        vectors: &BTreeMap<[u8; 32], Vec<f32>>,
+        vectors: &Vectors,
     ) -> Result<(), QdrantError> {
         let Some(dimensions) = embedder.dimensions() else { return Ok(()) };
         let name = vector_name(embedder.model(), dimensions);
@@ -161,7 +173,7 @@ impl Inner {
         let points: Vec<Value> = pending
             .iter()
             .filter_map(|point| {
-                let vector = vectors.get(point.payload.sha256.as_bytes())?;
+                let vector = vectors.get(point.payload.sha256.as_bytes())?.as_ref()?;
                 Some(json!({"id": point.id, "vector": {&name: vector}}))
             })
             .collect();
@@ -174,6 +186,42 @@ impl Inner {
             Err(error) if error.is_missing() => Ok(()),
             done => done,
         }
+    }
+
+    /// Notes the passages that the model does not take, so that they are not sent again.
+    async fn keep_refused(
+        &self,
+        embedder: &Embedder,
+        pending: &[Point<Pending>],
+        vectors: &Vectors,
+    ) -> Result<(), QdrantError> {
+        let is_refused = |point: &&Point<Pending>| {
+            vectors.get(point.payload.sha256.as_bytes()).is_some_and(Option::is_none)
+        };
+        let refused: Vec<Uuid> = pending.iter().filter(is_refused).map(|point| point.id).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let body = json!({"payload": {REFUSED_BY: prefix(embedder.model())}, "points": refused});
+        match self.client.change(Method::POST, "/points/payload", &body).await {
+            Err(error) if error.is_missing() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Why some of a repository's passages have no vector, if that is so.
+    pub(super) async fn note(
+        &self,
+        org: OrgId,
+        repo: RepoId,
+    ) -> Result<Option<String>, QdrantError> {
+        let Some(embedder) = &self.embedder else { return Ok(None) };
+        if let Some(note) = lock(&self.note).clone() {
+            return Ok(Some(note));
+        }
+        let mut conditions = of_repo(org, repo, Kind::Chunk);
+        conditions.push(is(REFUSED_BY, prefix(embedder.model())));
+        Ok(refused_note(self.client.count(&all(conditions)).await?))
     }
 
     /// Writes passages, with the vectors that the same texts have elsewhere in the org.

@@ -4,9 +4,10 @@
 //! none of the caller's variables, and is ended when it says nothing for long or the run is stopped.
 
 use std::{
+    ffi::OsString,
     io::Read,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -54,6 +55,9 @@ pub enum GitError {
     NotARepository(PathBuf),
     #[error("there is no commit {0:?} in the repository")]
     UnknownCommit(String),
+    /// E.g. because its settings or its format are not understood.
+    #[error("git cannot read the repository in {}", .0.display())]
+    Unreadable(PathBuf),
     #[error("git cannot be run")]
     Unusable(#[source] std::io::Error),
     #[error("git failed or was stopped")]
@@ -73,14 +77,20 @@ impl Git {
     /// `root` must be the top of a work tree. Decided here and not by Git, because `core.worktree` can name any place.
     pub fn at(root: &Path, stop: CancellationToken) -> Result<Self, GitError> {
         match root.join(".git").symlink_metadata() {
-            Ok(_) => Ok(Self { root: root.to_owned(), stop }),
+            // Git compares real paths.
+            Ok(_) => {
+                Ok(Self { root: root.canonicalize().unwrap_or_else(|_| root.to_owned()), stop })
+            }
             Err(_) => Err(GitError::NotARepository(root.to_owned())),
         }
     }
 
-    /// The commit that the work tree is on, if Git knows one.
+    /// The commit that the work tree is on, if Git knows one. Its files can be read without.
     pub fn head(&self) -> Result<Option<String>, GitError> {
-        self.verified("HEAD^{commit}")
+        match self.verified("HEAD^{commit}") {
+            Err(GitError::Unreadable(_)) => Ok(None),
+            known => known,
+        }
     }
 
     /// The full id of a commit.
@@ -104,11 +114,13 @@ impl Git {
         }
         let id = answer.trim();
         let is_id = matches!(id.len(), 40 | 64) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match child.finish() {
-            Ok(()) if is_id => Ok(Some(id.to_owned())),
-            Ok(()) => Err(GitError::NotUnderstood),
-            Err(_) if self.stop.is_cancelled() => Err(GitError::Failed),
-            Err(_) => Ok(None),
+        match child.end()?.code() {
+            Some(0) if is_id => Ok(Some(id.to_owned())),
+            Some(0) => Err(GitError::NotUnderstood),
+            // What `--quiet` says of a revision that is not there; everything else is about the repository.
+            Some(1) => Ok(None),
+            Some(_) => Err(GitError::Unreadable(self.root.clone())),
+            None => Err(GitError::Failed),
         }
     }
 
@@ -119,10 +131,14 @@ impl Git {
         for (key, value) in SETTINGS {
             command.arg("-c").arg(format!("{key}={value}"));
         }
+        // Whoever registered this work tree vouches for it, whoever owns it. For no other.
+        let mut safe = OsString::from("safe.directory=");
+        safe.push(&self.root);
+        command.arg("-c").arg(safe);
         let child = command
             .args(arguments)
             .current_dir(&self.root)
-            // Beats `core.worktree`. Without `GIT_DIR`, so that Git still checks whose directory this is.
+            // Beats `core.worktree`. Without `GIT_DIR`, so that Git still checks whose directory it has found.
             .env("GIT_WORK_TREE", &self.root)
             // Git must not look for another repository further up when this one is broken.
             .env("GIT_CEILING_DIRECTORIES", self.root.parent().unwrap_or(&self.root))
@@ -179,13 +195,16 @@ impl GitChild {
     }
 
     /// Waits for the end, which must be a good one.
-    pub(super) fn finish(mut self) -> Result<(), GitError> {
+    pub(super) fn finish(self) -> Result<(), GitError> {
+        if self.end()?.success() { Ok(()) } else { Err(GitError::Failed) }
+    }
+
+    fn end(mut self) -> Result<ExitStatus, GitError> {
         drop((self.stdin.take(), self.stdout.take()));
         loop {
             let status = lock(&self.child).try_wait().map_err(GitError::Unusable)?;
             match status {
-                Some(status) if status.success() => return Ok(()),
-                Some(_) => return Err(GitError::Failed),
+                Some(status) => return Ok(status),
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         }

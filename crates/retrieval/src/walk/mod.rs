@@ -3,7 +3,9 @@
 mod commit;
 mod content;
 mod git;
+mod ignored;
 mod reason;
+mod secrets;
 mod tree;
 
 use std::path::PathBuf;
@@ -18,6 +20,9 @@ pub use self::{
 
 /// 100 KB: larger files are left out, equal ones are not.
 pub const MAX_FILE_BYTES: u64 = 102_400;
+
+/// Grows when files that were indexed may no longer be: then those that have not changed are looked at again too.
+pub const RULES: u32 = 1;
 
 /// A file that may be indexed, before it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,6 +10,8 @@ use std::{
 pub enum Skipped {
     /// Its name, or that of a directory above it, begins with a dot.
     Hidden,
+    /// Git ignores it, or the directory above it: that counts as one.
+    Ignored,
     /// It has a NUL byte.
     Binary,
     TooLarge,
@@ -27,8 +29,9 @@ pub enum Skipped {
 }
 
 impl Skipped {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Hidden,
+        Self::Ignored,
         Self::Binary,
         Self::TooLarge,
         Self::Secret,
@@ -42,6 +45,7 @@ impl Skipped {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hidden => "hidden",
+            Self::Ignored => "ignored",
             Self::Binary => "binary",
             Self::TooLarge => "too_large",
             Self::Secret => "secret",

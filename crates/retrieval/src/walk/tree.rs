@@ -4,7 +4,7 @@ use std::{
     io::Read,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use cap_std::{
@@ -14,8 +14,8 @@ use cap_std::{
 use ignore::{DirEntry, WalkBuilder};
 
 use super::{
-    Content, Found, MAX_FILE_BYTES, Skipped, SkippedCounts, Source, WalkError, check,
-    is_secret_name,
+    Content, Found, Git, MAX_FILE_BYTES, Skipped, SkippedCounts, Source, WalkError, check,
+    ignored::Ignored, is_secret_name,
 };
 
 /// What the file system says about a file: as long as it stays the same, so does the content, unless the file was
@@ -45,12 +45,18 @@ impl Stat {
 /// The files below a directory that Git does not ignore.
 pub struct WorkTree {
     root: PathBuf,
+    git: Option<Git>,
     skipped: Arc<SkippedCounts>,
 }
 
 impl WorkTree {
     pub fn new(root: impl Into<PathBuf>, skipped: Arc<SkippedCounts>) -> Self {
-        Self { root: root.into(), skipped }
+        Self { root: root.into(), git: None, skipped }
+    }
+
+    /// Git knows which files are tracked; those are never ignored.
+    pub fn tracked_by(self, git: Git) -> Self {
+        Self { git: Some(git), ..self }
     }
 
     /// Gives every file to `found`, until that returns false.
@@ -79,15 +85,12 @@ impl WorkTree {
     /// Settings of the machine do not count: two machines index the same files.
     fn walker(&self) -> ignore::Walk {
         let skipped = Arc::clone(&self.skipped);
+        let ignored = Mutex::new(Ignored::new(&self.root, self.git.clone()));
         let mut builder = WalkBuilder::new(&self.root);
         builder
-            .hidden(false)
-            .ignore(false)
-            .parents(false)
-            .git_global(false)
-            .require_git(false)
+            .standard_filters(false)
             .follow_links(false)
-            .filter_entry(move |entry| is_wanted(entry, &skipped));
+            .filter_entry(move |entry| is_wanted(entry, &ignored, &skipped));
         builder.build()
     }
 
@@ -121,8 +124,8 @@ impl WorkTree {
     }
 }
 
-/// Hidden entries are counted once each, a directory as one.
-fn is_wanted(entry: &DirEntry, skipped: &SkippedCounts) -> bool {
+/// Hidden and ignored entries are counted once each, a directory as one.
+fn is_wanted(entry: &DirEntry, ignored: &Mutex<Ignored>, skipped: &SkippedCounts) -> bool {
     if entry.depth() == 0 {
         return true;
     }
@@ -134,6 +137,11 @@ fn is_wanted(entry: &DirEntry, skipped: &SkippedCounts) -> bool {
     if name.starts_with('.') {
         let is_secret = !is_directory && is_secret_name(&name);
         skipped.add(if is_secret { Skipped::Secret } else { Skipped::Hidden });
+        return false;
+    }
+    let mut ignored = ignored.lock().unwrap_or_else(PoisonError::into_inner);
+    if ignored.is_ignored(entry.path(), is_directory) {
+        skipped.add(Skipped::Ignored);
         return false;
     }
     if is_directory && entry.path().join(".git").symlink_metadata().is_ok() {

@@ -75,7 +75,109 @@ fn the_work_tree_is_walked_and_what_is_left_out_is_counted() {
 
     paths.sort();
     assert_eq!(paths, ["README.md", "equal.txt", "src/deep/a.txt", "src/main.rs"]);
-    assert_eq!(skipped.by_reason().into_iter().collect::<Vec<_>>(), expected_skips());
+    let mut counted = skipped.by_reason();
+    assert_eq!(counted.remove("ignored"), Some(1), "a directory counts as one");
+    assert_eq!(counted.into_iter().collect::<Vec<_>>(), expected_skips());
+}
+
+/// The paths that a walk of the work tree gives, with what it leaves out.
+fn walked(root: &Path) -> (Vec<String>, std::collections::BTreeMap<String, u64>) {
+    let skipped = Arc::new(SkippedCounts::default());
+    let git = Git::at(root, CancellationToken::new()).unwrap();
+    let mut paths = Vec::new();
+    let tree = WorkTree::new(root, Arc::clone(&skipped)).tracked_by(git);
+    tree.walk(|found| {
+        paths.push(found.path);
+        true
+    })
+    .unwrap();
+    paths.sort();
+    (paths, skipped.by_reason())
+}
+
+fn small(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    git(home.path(), &["init", "-q", "-b", "main"]);
+    for (path, content) in files {
+        fs::create_dir_all(home.path().join(path).parent().unwrap()).unwrap();
+        fs::write(home.path().join(path), content).unwrap();
+    }
+    home
+}
+
+#[test]
+fn what_git_ignores_is_counted_file_by_file_and_directory_by_directory() {
+    let home = small(&[
+        (".gitignore", "*.log\n/out/\n!keep.log\n"),
+        (".git/info/exclude", "mine.txt\n"),
+        ("a.log", "a"),
+        ("keep.log", "a"),
+        ("mine.txt", "a"),
+        ("out/one.txt", "a"),
+        ("out/two/three.txt", "a"),
+        ("src/.gitignore", "!b.log\nout/\n"),
+        ("src/a.rs", "a"),
+        ("src/b.log", "a"),
+        ("src/c.log", "a"),
+        ("src/deep/out/d.rs", "a"),
+        ("src/deep/e.log", "a"),
+        ("z/out/a.rs", "a"),
+    ]);
+
+    let (paths, skipped) = walked(home.path());
+
+    assert_eq!(paths, ["keep.log", "src/a.rs", "src/b.log", "z/out/a.rs"]);
+    // a.log, mine.txt, out, src/c.log, src/deep/out, src/deep/e.log
+    assert_eq!(skipped["ignored"], 6, "{skipped:?}");
+}
+
+#[test]
+fn a_tracked_file_is_not_ignored_in_a_work_tree_either() {
+    let home = small(&[
+        (".gitignore", "*.log\nout/\n"),
+        ("kept.log", "a"),
+        ("lost.log", "a"),
+        ("out/deep/kept.rs", "a"),
+        ("out/deep/lost.rs", "a"),
+        ("out/lost/a.rs", "a"),
+        ("src/a.rs", "a"),
+    ]);
+    git(home.path(), &["add", "-f", "kept.log", "out/deep/kept.rs", "src/a.rs"]);
+    git(home.path(), &["commit", "-qm", "one"]);
+    let git = Git::at(home.path(), CancellationToken::new()).unwrap();
+    let commit = git.head().unwrap().unwrap();
+
+    let (paths, skipped) = walked(home.path());
+    let mut committed = Vec::new();
+    CommitTree::new(git, commit, Arc::default())
+        .walk(|found| {
+            committed.push(found.path);
+            true
+        })
+        .unwrap();
+
+    committed.sort();
+    assert_eq!(paths, ["kept.log", "out/deep/kept.rs", "src/a.rs"]);
+    assert_eq!(committed, paths);
+    // lost.log, out/deep/lost.rs, out/lost
+    assert_eq!(skipped["ignored"], 3, "{skipped:?}");
+}
+
+#[test]
+fn a_work_tree_of_another_repository_has_its_exclusions() {
+    let home = small(&[("a.rs", "a")]);
+    git(home.path(), &["add", "a.rs"]);
+    git(home.path(), &["commit", "-qm", "one"]);
+    let other = tempfile::tempdir().unwrap();
+    let root = other.path().join("tree");
+    git(home.path(), &["worktree", "add", "-q", root.to_str().unwrap()]);
+    fs::write(home.path().join(".git/info/exclude"), "mine.txt\n").unwrap();
+    fs::write(root.join("mine.txt"), "a").unwrap();
+
+    let (paths, skipped) = walked(&root);
+
+    assert_eq!(paths, ["a.rs"]);
+    assert_eq!(skipped["ignored"], 1, "{skipped:?}");
 }
 
 #[test]
@@ -116,9 +218,54 @@ fn what_is_no_commit_is_unknown() {
     git(home.path(), &["commit", "-qm", "one"]);
     let git = Git::at(home.path(), CancellationToken::new()).unwrap();
 
-    for name in ["0000000000000000000000000000000000000000", "main", "--help", "HEAD", "", "abc"] {
+    // The last is a tree.
+    let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+    let zeros = "0000000000000000000000000000000000000000";
+    for name in [zeros, "main", "--help", "HEAD", "", "abc", tree] {
         assert!(matches!(git.commit(name), Err(GitError::UnknownCommit(_))), "{name}");
     }
+}
+
+#[test]
+fn a_repository_of_somebody_else_is_read() {
+    let home = repository();
+    git(home.path(), &["add", "README.md"]);
+    git(home.path(), &["commit", "-qm", "one"]);
+    let commit = Git::at(home.path(), CancellationToken::new()).unwrap().head().unwrap().unwrap();
+    let somebody = Some(54_321);
+    for path in [home.path().to_owned(), home.path().join(".git")] {
+        if std::os::unix::fs::chown(path, somebody, somebody).is_err() {
+            eprintln!("skipped: only root can give files away");
+            return;
+        }
+    }
+    let link = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(home.path(), link.path().join("link")).unwrap();
+
+    for root in [home.path(), &link.path().join("link")] {
+        let git = Git::at(root, CancellationToken::new()).unwrap();
+
+        assert_eq!(git.commit(&commit).unwrap(), commit);
+        assert_eq!(git.head().unwrap(), Some(commit.clone()));
+    }
+}
+
+#[test]
+fn a_repository_that_git_cannot_read_is_told_from_one_without_the_commit() {
+    let home = repository();
+    git(home.path(), &["add", "README.md"]);
+    git(home.path(), &["commit", "-qm", "one"]);
+    let git = Git::at(home.path(), CancellationToken::new()).unwrap();
+    let commit = git.head().unwrap().unwrap();
+    let nowhere = "0123456789012345678901234567890123456789";
+    assert!(matches!(git.commit(nowhere), Err(GitError::UnknownCommit(_))));
+
+    fs::write(home.path().join(".git/config"), "[core\n").unwrap();
+
+    for name in [commit.as_str(), nowhere] {
+        assert!(matches!(git.commit(name), Err(GitError::Unreadable(_))), "{name}");
+    }
+    assert_eq!(git.head().unwrap(), None, "the work tree can still be indexed");
 }
 
 #[test]

@@ -223,7 +223,30 @@ fn what_is_looked_for_is_the_instruction_unless_it_does_not_stand_alone() {
         "and where is it tested? threads woven"
     );
     assert!(look("what is this?", &[]).paths.contains(&"README.md".to_owned()));
-    assert_eq!((Local.recalls("where is Thread"), Local.recalls("who calls it?")), (0, 3));
+    assert_eq!((Local.recalls("where is Thread"), Local.recalls("who calls it?")), (0, 16));
+}
+
+#[test]
+fn uses_come_before_the_definition_when_they_are_asked_for() {
+    let found = || {
+        vec![
+            chunk("src/thread.rs", 7, THREAD, 1.6),
+            chunk("src/loom.rs", 1, "let woven = weave(Thread { id: 1 });", 0.9),
+            chunk("tests/loom.rs", 1, "assert_eq!(pull(Thread { id: 2 }), 2);", 0.8),
+        ]
+    };
+    let paths = |instruction, earlier: &[String]| -> Vec<String> {
+        let chosen = Local.choose(Asked { instruction, earlier }, found());
+        chosen.into_iter().map(|chunk| chunk.path).collect()
+    };
+
+    let uses = paths("where is Thread used?", &[]);
+    let calls = paths("who calls it?", &["where is Thread defined?".to_owned()]);
+    let definition = paths("where is Thread defined?", &[]);
+
+    assert_eq!(uses, ["src/loom.rs", "tests/loom.rs", "src/thread.rs"]);
+    assert_eq!(calls, uses);
+    assert_eq!(definition[0], "src/thread.rs");
 }
 
 #[test]

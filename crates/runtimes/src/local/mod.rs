@@ -19,8 +19,8 @@ use skein_core::{
 
 use question::{Question, Subject};
 
-/// Instructions that a follow-up may lean on.
-const RECALLED: usize = 3;
+/// Instructions that are looked through for the one that a follow-up leans on.
+const RECALLED: usize = 16;
 /// A question is not longer than this; the rest is something to look at.
 const MAX_QUESTION_BYTES: usize = 2 * 1024;
 /// Passages that are looked through for those worth quoting.

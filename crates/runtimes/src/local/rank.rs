@@ -67,6 +67,10 @@ pub(super) fn choose(question: &Question, found: Vec<Chunk>) -> Vec<Chunk> {
         .collect();
     // Stable: what is equally good stays in the order of the index.
     weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if question.wants == Wants::Uses {
+        // Whoever asks where something is used finds the definition below.
+        weighed.sort_by_key(|(_, hit, _)| hit.definition >= LIKE);
+    }
     let is_answered = weighed.iter().any(|(_, hit, _)| hit.is_answer());
     let most = weighed.iter().map(|(_, hit, _)| hit.coverage).fold(0.0, f64::max);
     let least = weighed.first().map_or(0.0, |(weight, _, _)| weight * WEAK);

@@ -11,9 +11,19 @@ const STOP_WORDS: &str = "\
     these they thing things this those through to too under up us use used uses using very via was we were what \
     when where which while who whose why will with work works would you your";
 
-/// Every telling word of a text once, in order: as it was written, and as it is compared.
-pub(super) fn telling(text: &str) -> Vec<(String, String)> {
-    let mut found: Vec<(String, String)> = Vec::new();
+/// A word that tells what is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Term {
+    /// In lower case; of a name, a part.
+    pub(super) word: String,
+    pub(super) stem: String,
+    /// As the person wrote it, in one piece.
+    pub(super) written: String,
+}
+
+/// Every telling word of a text once, in order.
+pub(super) fn telling(text: &str) -> Vec<Term> {
+    let mut found: Vec<Term> = Vec::new();
     for word in raw_words(text) {
         if is_stop_word(word) {
             continue;
@@ -21,8 +31,8 @@ pub(super) fn telling(text: &str) -> Vec<(String, String)> {
         for part in parts(word) {
             let stem = stem(&part);
             let is_worth_it = !is_stop_word(&part) || parts(word).len() > 1;
-            if is_worth_it && !found.iter().any(|(_, known)| *known == stem) {
-                found.push((part, stem));
+            if is_worth_it && !found.iter().any(|known| known.stem == stem) {
+                found.push(Term { word: part, stem, written: word.to_owned() });
             }
         }
     }
@@ -37,6 +47,11 @@ pub(super) fn stems(text: &str) -> Vec<String> {
 /// Lower-case words as they stand, small ones too.
 pub(super) fn plain(text: &str) -> Vec<String> {
     raw_words(text).map(str::to_lowercase).collect()
+}
+
+/// Whether a word after the first is spelled as names are.
+pub(super) fn has_name(text: &str) -> bool {
+    raw_words(text).skip(1).any(|word| word.contains('_') || word.contains(char::is_uppercase))
 }
 
 fn raw_words(text: &str) -> impl Iterator<Item = &str> {
@@ -123,7 +138,7 @@ mod tests {
     use super::*;
 
     fn telling_words(text: &str) -> Vec<String> {
-        telling(text).into_iter().map(|(word, _)| word).collect()
+        telling(text).into_iter().map(|term| term.word).collect()
     }
 
     #[test]

@@ -1,14 +1,10 @@
 //! `skein doctor`: looks at everything that a Skein stands on, and changes nothing.
 
-use std::{
-    fs,
-    io::{ErrorKind, Read},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-};
+use std::{fs, io::ErrorKind, os::unix::fs::PermissionsExt, path::Path};
 
 use serde::Serialize;
 use serde_json::json;
+use skein_retrieval::{EmbeddedIndex, embedded::Condition};
 use skein_runtimes::confine::{Bubblewrap, Confinement, Launcher, Support};
 
 use super::{Context, Format, index::trust, migrate, up};
@@ -154,26 +150,28 @@ async fn check_qdrant(context: &Context, config: &Config) -> Check {
     }
 }
 
-/// Only looks: opening the index would bring it to this version.
+/// Only looks: opening the index would bring it to this version, or make it anew.
 fn check_index_file(context: &Context) -> Check {
-    const FORMAT: &[u8] = b"SQLite format 3\0";
     let file = context.home.index_file();
     let place = file.display();
-    let mut head = [0; FORMAT.len()];
-    match fs::File::open(&file).and_then(|mut file| file.read_exact(&mut head)) {
-        Ok(()) if head == FORMAT => Check::ok("index", place.to_string()),
+    match fs::File::open(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let remedy = "skein index add PATH makes it";
-            Check::warn("index", "nothing is indexed yet".to_owned(), remedy)
+            return Check::warn("index", "nothing is indexed yet".to_owned(), remedy);
         }
-        Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
-            Check::broken("index", format!("{place}: {error}"), "check who owns it")
+        Err(error) => {
+            return Check::broken("index", format!("{place}: {error}"), "check who owns it");
         }
-        Ok(()) | Err(_) => Check::broken(
+        Ok(_) => {}
+    }
+    match EmbeddedIndex::examine(&file) {
+        Ok(Condition::Whole) => Check::ok("index", place.to_string()),
+        Ok(Condition::Damaged(why)) => Check::broken(
             "index",
-            format!("{place} is damaged"),
-            "it can be made again: stop the server, remove the file, and run skein index update",
+            format!("{place} is damaged: {why}"),
+            "remove it; it is made anew: stop the server, remove the file, and run skein index update",
         ),
+        Err(error) => Check::broken("index", causes(&error), "check who owns it"),
     }
 }
 

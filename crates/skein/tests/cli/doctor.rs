@@ -131,6 +131,29 @@ fn a_damaged_index_is_broken_and_can_be_made_again() {
     assert!(ran.stdout.contains("remove the file, and run skein index update"), "{}", ran.stdout);
 }
 
+#[test]
+fn an_index_with_a_good_beginning_is_read_to_its_end_and_replaced_when_it_is_needed() {
+    let home = TestHome::new();
+    let tree = WorkTree::new();
+    let root = tree.path().canonicalize().unwrap();
+    let add = || home.run(&["index", "add", root.to_str().unwrap()]);
+    add();
+    let index = home.file("index.db");
+    let mut damaged = fs::read(&index).unwrap();
+    damaged[4_096..45_056].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    fs::write(&index, &damaged).unwrap();
+
+    let ran = home.run(&["doctor"]);
+    let added = add();
+
+    assert_eq!(ran.code, Some(1), "{}", ran.stdout);
+    assert!(ran.stdout.contains("broken\tindex\t"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("\tremove it; it is made anew"), "{}", ran.stdout);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert_eq!(fs::read(home.file("index.db.damaged")).unwrap(), damaged);
+    assert_eq!(home.run(&["doctor"]).code, Some(0));
+}
+
 #[tokio::test]
 async fn the_embedding_endpoint_is_asked_and_its_key_is_not_shown() {
     let endpoint = Endpoint::start().await;

@@ -138,7 +138,10 @@ pub async fn secrets_and_what_git_ignores_are_not_found(shelf: Shelf) {
 
     let skipped: Vec<(&str, u64)> =
         status.skipped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
-    assert_eq!(skipped, [("binary", 1), ("hidden", 2), ("secret", 3), ("too_large", 1)]);
+    assert_eq!(
+        skipped,
+        [("binary", 1), ("hidden", 2), ("ignored", 1), ("secret", 3), ("too_large", 1)]
+    );
     assert_eq!(shelf.paths(&scope(1), query(repo(1), "walrus")).await, ["a.txt"]);
 }
 

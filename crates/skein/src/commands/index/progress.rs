@@ -1,11 +1,12 @@
 //! How a run is followed to its end: a bar on a terminal, lines of JSON for programs.
 
 use std::{
+    fmt,
     io::IsTerminal,
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::{
@@ -43,9 +44,11 @@ impl Progress {
 
     fn bar(name: &str) -> Self {
         let bar = ProgressBar::no_length();
-        let template = "{prefix} {bar:30} {human_pos}/{human_len} files · {per_sec} · {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:30} {told}") {
+            let told = |state: &ProgressState, text: &mut dyn fmt::Write| {
+                let _ = text.write_str(&Shown::of(state).text());
+            };
+            bar.set_style(style.with_key("told", told));
         }
         bar.set_prefix(format!("indexing {}", output::printable(name)));
         Self::Bar(bar)
@@ -71,6 +74,34 @@ impl Progress {
     fn end(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// What is written beside the bar.
+struct Shown {
+    done: u64,
+    total: Option<u64>,
+    per_second: f64,
+    left: Duration,
+}
+
+impl Shown {
+    fn of(state: &ProgressState) -> Self {
+        let (done, total) = (state.pos(), state.len());
+        Self { done, total, per_second: state.per_sec(), left: state.eta() }
+    }
+
+    /// How long it will take is not known before the number of files is.
+    fn text(&self) -> String {
+        let done = HumanCount(self.done);
+        let rate = HumanCount(self.per_second.max(0.0).round() as u64);
+        match self.total {
+            None => format!("{done} files · {rate}/s"),
+            Some(total) => {
+                let (total, left) = (HumanCount(total), HumanDuration(self.left));
+                format!("{done}/{total} files · {rate}/s · {left:#} left")
+            }
         }
     }
 }
@@ -143,4 +174,19 @@ pub(in crate::commands) fn summary(status: &Value) -> String {
         text.push_str(&format!("; {note}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_when_the_number_of_files_is_known() {
+        let begun =
+            Shown { done: 5_120, total: None, per_second: 14_146.603_6, left: Duration::ZERO };
+        let counted = Shown { total: Some(50_000), left: Duration::from_millis(3_200), ..begun };
+
+        assert_eq!(counted.text(), "5,120/50,000 files · 14,147/s · 3s left");
+        assert_eq!(Shown { total: None, ..counted }.text(), "5,120 files · 14,147/s");
+    }
 }
