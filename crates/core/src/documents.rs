@@ -12,7 +12,7 @@ use crate::{
     Error,
     indexing::to_index,
     model::{Document, LogId, OrgId, Scope},
-    ports::{Chunk, PassageIndex, RetrievalQuery, RetrieveError, Retriever, Storage},
+    ports::{Found, PassageIndex, RetrievalQuery, RetrieveError, Retriever, Storage},
 };
 
 /// Documents that are looked at together.
@@ -79,18 +79,19 @@ impl DocumentedIndex {
 
 #[async_trait]
 impl Retriever for DocumentedIndex {
-    async fn search(
-        &self,
-        scope: &Scope,
-        query: &RetrievalQuery,
-    ) -> Result<Vec<Chunk>, RetrieveError> {
+    async fn search(&self, scope: &Scope, query: &RetrievalQuery) -> Result<Found, RetrieveError> {
+        let mut missing = None;
         for log in &query.documents {
             if let Err(error) = self.make_whole(scope, *log).await {
                 // What is there can be found all the same.
                 warn!(%error, "documents may be missing from the index");
+                missing =
+                    Some("documents of this session may be missing: they cannot be indexed now");
             }
         }
-        self.index.search(scope, query).await
+        let mut found = self.index.search(scope, query).await?;
+        found.notes.extend(missing.map(str::to_owned));
+        Ok(found)
     }
 
     fn recheck_documents(&self, scope: &Scope, log: LogId) {

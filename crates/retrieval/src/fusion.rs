@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, hash::Hash};
 
+use skein_core::ports::{Chunk, Found};
+
 /// Dampens the first ranks, so that no list alone decides.
 const DAMPING: f64 = 60.0;
 
@@ -15,6 +17,13 @@ pub(crate) fn fused<K: Eq + Hash + Clone>(lists: &[Vec<K>]) -> HashMap<K, f64> {
         }
     }
     scores
+}
+
+/// What is handed out, with a note when an endpoint should have helped and did not.
+pub(crate) fn found_by(chunks: Vec<Chunk>, lacks_meaning: bool) -> Found {
+    let note =
+        "passages were looked for by their words only: the embedding endpoint does not answer";
+    Found { chunks, notes: lacks_meaning.then(|| note.to_owned()).into_iter().collect() }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl Desk {
 
     async fn search(&self) -> Result<usize, RetrieveError> {
         let found = self.shelf.index.search(&scope(1), &query(repo(1), "walrus")).await;
-        found.map(|found| found.len())
+        found.map(|found| found.chunks.len())
     }
 
     /// Asks until there is an answer.
@@ -226,6 +226,7 @@ async fn every_point_has_its_tenant_and_none_has_more_than_is_needed() {
         "from",
         "inode",
         "is_complete",
+        "is_of_commit",
         "is_removed",
         "kind",
         "language",

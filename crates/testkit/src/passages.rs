@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use skein_core::{
     model::{Scope, Sha256Hash},
-    ports::{Chunk, Origin, RetrievalQuery, RetrieveError, Retriever},
+    ports::{Chunk, Found, Origin, RetrievalQuery, RetrieveError, Retriever},
 };
 
 /// Finds one list per search, in the order they were given; nothing when none is left.
@@ -37,12 +37,12 @@ impl ScriptedRetriever {
 
 #[async_trait]
 impl Retriever for ScriptedRetriever {
-    async fn search(&self, _: &Scope, query: &RetrievalQuery) -> Result<Vec<Chunk>, RetrieveError> {
+    async fn search(&self, _: &Scope, query: &RetrievalQuery) -> Result<Found, RetrieveError> {
         lock(&self.queries).push(query.clone());
         match lock(&self.found).pop_front() {
-            Some(Some(chunks)) => Ok(chunks),
+            Some(Some(chunks)) => Ok(chunks.into()),
             Some(None) => Err(RetrieveError::Unavailable("the index is away".into())),
-            None => Ok(Vec::new()),
+            None => Ok(Found::default()),
         }
     }
 }

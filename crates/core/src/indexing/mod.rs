@@ -144,7 +144,7 @@ impl Indexing {
             collection: None,
             limit: search.limit,
         };
-        Ok(self.index.search(scope, &query).await?)
+        Ok(self.index.search(scope, &query).await?.chunks)
     }
 
     /// Forgets what the index holds of a repository, and ends a run of it; the repository stays registered.

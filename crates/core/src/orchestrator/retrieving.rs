@@ -11,7 +11,7 @@ use crate::{
     indexing::causes,
     model::{LogId, RepoId, Scope, Session, SessionId, Turn, TurnState},
     policy::freshness::relocated,
-    ports::{Asked, Chunk, Origin, RetrievalQuery, RetrieveError, TurnPage},
+    ports::{Asked, Chunk, Found, Origin, RetrievalQuery, RetrieveError, TurnPage},
 };
 
 /// A turn does not wait longer than this for its passages.
@@ -50,7 +50,10 @@ impl Orchestrator {
             .await
             .unwrap_or_else(|_| Err(RetrieveError::Unavailable("the search took too long".into())));
         let searched = match searched {
-            Ok(found) => Ok(self.still_there(scope, query.repo, turn, found).await?),
+            Ok(Found { chunks, notes }) => {
+                turn.warnings.extend(notes);
+                Ok(self.still_there(scope, query.repo, turn, chunks).await?)
+            }
             Err(error) => Err(error),
         };
         match (searched, lookup) {

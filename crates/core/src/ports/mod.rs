@@ -25,7 +25,7 @@ pub use reads::{
     Visibility,
 };
 pub use resident::{ResidentAgent, ResidentRuntime, StartAgent};
-pub use retriever::{Chunk, NoIndex, Origin, RetrievalQuery, RetrieveError, Retriever};
+pub use retriever::{Chunk, Found, NoIndex, Origin, RetrievalQuery, RetrieveError, Retriever};
 pub use runtime::{
     AgentOutcome, AgentRuntime, AgentUpdate, ChainKeeping, Coalescing, ContextNeed, Passage,
     PastTurn, PermissionAsk, Prompt, Reattach, RunRequest, RuntimeFailure, ToolUpdate,

@@ -8,11 +8,7 @@ use crate::model::{LogId, RepoId, Scope, Sha256Hash};
 #[async_trait]
 pub trait Retriever: Send + Sync {
     /// The best passages first, at most `limit`.
-    async fn search(
-        &self,
-        scope: &Scope,
-        query: &RetrievalQuery,
-    ) -> Result<Vec<Chunk>, RetrieveError>;
+    async fn search(&self, scope: &Scope, query: &RetrievalQuery) -> Result<Found, RetrieveError>;
 
     /// The documents of a log may not all be in the index. Who keeps none has nothing to do.
     fn recheck_documents(&self, _scope: &Scope, _log: LogId) {}
@@ -38,6 +34,21 @@ pub struct RetrievalQuery {
     /// The vector collection that an agent context names.
     pub collection: Option<String>,
     pub limit: u32,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    /// The best first.
+    pub chunks: Vec<Chunk>,
+    /// What it had to do without, for people.
+    pub notes: Vec<String>,
+}
+
+impl From<Vec<Chunk>> for Found {
+    fn from(chunks: Vec<Chunk>) -> Self {
+        Self { chunks, notes: Vec::new() }
+    }
 }
 
 /// A passage of an indexed file or document.
@@ -90,7 +101,7 @@ pub struct NoIndex;
 
 #[async_trait]
 impl Retriever for NoIndex {
-    async fn search(&self, _: &Scope, _: &RetrievalQuery) -> Result<Vec<Chunk>, RetrieveError> {
-        Ok(Vec::new())
+    async fn search(&self, _: &Scope, _: &RetrievalQuery) -> Result<Found, RetrieveError> {
+        Ok(Found::default())
     }
 }

@@ -28,7 +28,7 @@ use rusqlite::{Connection, params};
 use skein_core::{
     model::{DocumentId, LogId, RepoId, Scope},
     ports::{
-        Chunk, IndexDocument, IndexError, IndexJob, IndexProgress, IndexStatus, IndexWatch,
+        Found, IndexDocument, IndexError, IndexJob, IndexProgress, IndexStatus, IndexWatch,
         PassageIndex, RetrievalQuery, RetrieveError, Retriever,
     },
 };
@@ -47,6 +47,7 @@ use crate::{
     claims::Claims,
     embed::{EmbedError, Embedder},
     fault::Fault,
+    fusion::found_by,
     pipeline::{Order, told},
 };
 
@@ -172,13 +173,10 @@ impl Inner {
 
 #[async_trait]
 impl Retriever for EmbeddedIndex {
-    async fn search(
-        &self,
-        scope: &Scope,
-        query: &RetrievalQuery,
-    ) -> Result<Vec<Chunk>, RetrieveError> {
+    async fn search(&self, scope: &Scope, query: &RetrievalQuery) -> Result<Found, RetrieveError> {
         // Before it is this search's turn: whoever waits for the endpoint keeps nobody from the disk.
         let meaning = self.meaning(query).await;
+        let lacks_meaning = self.embedder.is_some() && meaning.is_none();
         let _turn = self.searches.acquire().await.map_err(|_| Fault::Broken)?;
         let (org, query) = (scope.org, query.clone());
         let found = self.blocking(move |inner| {
@@ -186,7 +184,7 @@ impl Retriever for EmbeddedIndex {
             let meaning = meaning.map(|(by, vector)| Meaning { model: by.model(), vector });
             search::search(inner, org, &query, meaning.as_ref())
         });
-        Ok(found.await?)
+        Ok(found_by(found.await?, lacks_meaning))
     }
 }
 

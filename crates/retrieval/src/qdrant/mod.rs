@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use skein_core::{
     model::{DocumentId, LogId, OrgId, RepoId, Scope},
     ports::{
-        Chunk, IndexDocument, IndexError, IndexJob, IndexProgress, IndexStatus, IndexWatch,
+        Found, IndexDocument, IndexError, IndexJob, IndexProgress, IndexStatus, IndexWatch,
         PassageIndex, RetrievalQuery, RetrieveError, Retriever,
     },
 };
@@ -50,6 +50,7 @@ use crate::{
     claims::Claims,
     embed::{EmbedError, Embedder},
     fault::Fault,
+    fusion::found_by,
     pipeline::{Order, told},
 };
 
@@ -210,13 +211,12 @@ impl Inner {
 
 #[async_trait]
 impl Retriever for QdrantIndex {
-    async fn search(
-        &self,
-        scope: &Scope,
-        query: &RetrievalQuery,
-    ) -> Result<Vec<Chunk>, RetrieveError> {
-        let unavailable = |error| RetrieveError::Unavailable(Box::new(error));
-        self.inner.search(scope.org, query).await.map_err(unavailable)
+    async fn search(&self, scope: &Scope, query: &RetrievalQuery) -> Result<Found, RetrieveError> {
+        let meaning = self.inner.meaning(query).await;
+        let lacks_meaning = self.inner.embedder.is_some() && meaning.is_none();
+        let found = self.inner.search(scope.org, query, meaning).await;
+        let found = found.map_err(|error| RetrieveError::Unavailable(Box::new(error)))?;
+        Ok(found_by(found, lacks_meaning))
     }
 }
 

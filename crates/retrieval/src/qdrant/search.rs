@@ -82,9 +82,9 @@ impl Inner {
         &self,
         org: OrgId,
         query: &RetrievalQuery,
+        meaning: Option<Vec<f32>>,
     ) -> Result<Vec<Chunk>, QdrantError> {
-        let (visible, meaning) = tokio::join!(self.visible(org, query), self.meaning(query));
-        let mut visible = visible?;
+        let mut visible = self.visible(org, query).await?;
         let search = Search {
             org,
             query,

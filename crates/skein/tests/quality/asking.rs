@@ -69,7 +69,7 @@ impl Library {
             collection: None,
             limit,
         };
-        self.index.search(&scope(), &query).await.unwrap()
+        self.index.search(&scope(), &query).await.unwrap().chunks
     }
 
     /// Every line of the answer that is quoted is in the file at its number. Returns how many quotes there are.

@@ -433,9 +433,11 @@ async fn with_an_embedding_endpoint_passages_are_found_by_their_meaning_too() {
         let text = answer["text"].as_str().unwrap();
         assert!(text.starts_with("`moor_ship` is defined in `src/berth.rs:8`."), "{text}");
         assert!(!text.contains("seals.md"), "{text}");
-        assert_eq!(answer["warnings"], json!([]), "words will do");
         harbour.check_quotes(answer);
     }
+    assert_eq!(by_words["warnings"], json!([]));
+    let warning = meanwhile["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.contains("by their words only"), "{meanwhile}");
 }
 
 #[tokio::test]
@@ -455,9 +457,13 @@ async fn an_endpoint_that_never_answers_holds_up_neither_a_run_nor_a_document() 
     let path = format!("/api/sessions/{session}/documents");
     harbour.api.post(&path, document).await.expect(201);
     let found = harbour.search("q=lift_container&limit=1").await;
+    let answer = harbour.about("where is a container lifted?").await;
 
     assert_eq!((&index["state"], &index["files"]), (&json!("ready"), &json!(5)));
     assert_eq!(found, ["src/crane.rs"]);
+    let warning = answer["warnings"][0].as_str().unwrap_or_default();
+    assert!(warning.contains("by their words only"), "{answer}");
+    harbour.check_quotes(&answer);
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ impl Shelf {
     }
 
     pub async fn search(&self, scope: &Scope, query: RetrievalQuery) -> Vec<Chunk> {
-        self.index.search(scope, &query).await.expect("the index answers")
+        self.index.search(scope, &query).await.expect("the index answers").chunks
     }
 
     /// The paths of what is found, the best first, each once.

@@ -44,7 +44,7 @@ pub(crate) async fn run(data: &Path, sources: &Path) -> Outcome<()> {
         update(&index, &tree).await?;
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
             let question: Question = serde_json::from_str(line)?;
-            let found = index.search(&scope(), &query(&question.question)).await?;
+            let found = index.search(&scope(), &query(&question.question)).await?.chunks;
             let rank = file_rank(&question, &found);
             let is_at_lines = found.iter().take(5).any(|chunk| overlaps(&question, chunk));
             all += 1;
