@@ -12,6 +12,7 @@ mod prompting;
 mod redaction;
 mod stderr;
 mod updates;
+mod waiting;
 
 use std::{
     collections::BTreeMap,

@@ -41,6 +41,8 @@
 //! | `open-tool ID NAME KIND {args}` | a call that never ends |
 //! | `diff PATH TEXT` | writes the file, and tells it as a call with a difference |
 //! | `ask ID KIND PATH [REACTION]` | asks for permission before any word of the call; then writes the file (`edit`) or reads it (another kind), or reacts to the refusal as `--on-reject` says |
+//! | `ask-many N` | asks for so many permissions at once and says how many answers chose an option |
+//! | `deaf-until PATH` | reads no further line of the client before the file is there |
 //! | `write PATH TEXT` `append PATH TEXT` `read PATH` | really, and says what happened |
 //! | `usage IN OUT` | tokens, as a `usage_update` and in the answer to the prompt |
 //! | `stall` | does nothing until it is cancelled |
