@@ -33,6 +33,9 @@ const QUIET: Duration = Duration::from_millis(300);
 /// … and is not waited for longer than this.
 const REPLAY: Duration = Duration::from_secs(5);
 
+/// Agents name their sessions by UUIDs and the like.
+const MAX_ID_BYTES: usize = 1_024;
+
 /// Codes for a session that the agent does not know (any more); agents differ.
 const LOST_SESSION: [i64; 3] = [-32_002, -32_602, -32_603];
 
@@ -201,7 +204,14 @@ impl Started {
     async fn new_session(&self, workspace: &str) -> Result<String, RuntimeFailure> {
         let request = NewSessionRequest::new(workspace);
         let opened: NewSessionResponse = self.call("session/new", &request).await?;
-        Ok(opened.session_id.to_string())
+        let id = opened.session_id.to_string();
+        match unusable(&id) {
+            None => Ok(id),
+            Some(reason) => Err(RuntimeFailure {
+                code: FailureCode::AgentProtocolError,
+                message: format!("the agent gave its session a name that {reason}"),
+            }),
+        }
     }
 
     async fn call<T: serde::de::DeserializeOwned>(
@@ -214,6 +224,17 @@ impl Started {
             Err(error) => Err(failure(&self.shared, error).await),
         }
     }
+}
+
+/// What is wrong with an agent's name of its session, which is kept, shown and given back to the agent.
+fn unusable(id: &str) -> Option<String> {
+    if id.is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if id.len() > MAX_ID_BYTES {
+        return Some(format!("has {} bytes, more than {MAX_ID_BYTES}", id.len()));
+    }
+    id.chars().any(char::is_control).then(|| "has control characters in it".to_owned())
 }
 
 impl Drop for Started {

@@ -211,7 +211,7 @@ impl Agent {
         if self.options.auth_required {
             return self.output.refuse(id, -32000, "Authentication required");
         }
-        let session = fresh_id();
+        let session = self.options.session_id.clone().unwrap_or_else(fresh_id);
         let cwd = params["cwd"].as_str().unwrap_or_default().to_owned();
         let conversation = Conversation { id: session.clone(), cwd, said: Vec::new() };
         self.memory.keep(&conversation);
