@@ -1,10 +1,13 @@
 //! From `[agents]` with the runtime `acp` to what starts them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use skein_core::policy::permission::PermissionPolicy;
+use skein_core::{model::Scope, platform::Platform, policy::permission::PermissionPolicy};
 use skein_runtimes::{
-    acp::{Acp, AcpSettings, AgentHome, Preset},
+    acp::{
+        Acp, AcpSettings, AgentHome, Preset,
+        homes::{self, Kept},
+    },
     confine::{self, Confinement, Launcher, ProcessLimits},
 };
 
@@ -79,6 +82,25 @@ pub(crate) fn for_repositories(settings: &Settings) -> Option<&str> {
     let first = names.clone().next();
     names.find(|name| *name == "gemini").or(first)
 }
+
+/// Removes the homes of sessions that have ended or are not in the store: a crash can leave them behind.
+pub(crate) async fn sweep_homes(platform: Arc<Platform>, homes: PathBuf) {
+    let kept = match homes::list(&homes, SWEPT_AT_MOST).await {
+        Ok(kept) => kept,
+        Err(error) => return tracing::warn!(%error, "the homes of agents cannot be listed"),
+    };
+    for Kept { session, org, owner } in kept {
+        let scope = Scope::on_behalf_of(org, owner);
+        match platform.store.find_session(&scope, session).await {
+            Ok(Some(record)) if !record.session.state.name().is_final() => {}
+            Ok(_) => homes::remove(&homes, session).await,
+            Err(error) => return tracing::warn!(%error, "the homes of agents cannot be swept"),
+        }
+    }
+}
+
+/// The next start takes the rest.
+const SWEPT_AT_MOST: usize = 10_000;
 
 fn confinement(home: &Home, agent: &AgentSettings) -> Result<Confinement, Failure> {
     let launcher = Launcher::find().map_err(|error| {

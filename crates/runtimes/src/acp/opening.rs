@@ -21,9 +21,10 @@ use skein_core::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    AcpSettings,
+    AcpSettings, AgentHome,
     agent::{AcpAgent, Shared},
     connection::{CallError, Connection, write_lines},
+    homes,
     prompting::failure,
     redaction::Redaction,
 };
@@ -69,11 +70,26 @@ pub(super) async fn open(
     tasks: TaskTracker,
     start: StartAgent,
 ) -> Result<AcpAgent, RuntimeFailure> {
+    if start.stop.is_cancelled() {
+        return Err(not_wanted());
+    }
     let home = settings.home_of(start.session);
+    if let AgentHome::Isolated(homes) = &settings.home {
+        homes::note(homes, &start).await;
+    }
     let mut started = launch(&settings, tasks, &start.workspace, &home).await?;
-    let introduced = started.initialize().await?;
-    let abilities = introduced.agent_capabilities;
-    let Opened { id, notice } = started.open_session(&abilities, &start).await?;
+    let opened = tokio::select! {
+        biased;
+        () = start.stop.cancelled() => Err(not_wanted()),
+        opened = started.open(&start) => opened,
+    };
+    let Opened { id, notice } = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            started.end().await;
+            return Err(failure);
+        }
+    };
     let shared = Arc::clone(&started.shared);
     shared.session.get_or_init(|| id.clone());
     started.is_open = true;
@@ -126,6 +142,17 @@ async fn launch(
 }
 
 impl Started {
+    async fn open(&self, start: &StartAgent) -> Result<Opened, RuntimeFailure> {
+        let introduced = self.initialize().await?;
+        self.open_session(&introduced.agent_capabilities, start).await
+    }
+
+    /// Ends all of it, and waits for that.
+    async fn end(&self) {
+        self.shared.cage.kill();
+        self.shared.cage.exited().await;
+    }
+
     /// Version and abilities. We offer neither files nor terminals: the operating system confines the agent.
     async fn initialize(&self) -> Result<InitializeResponse, RuntimeFailure> {
         let ourselves = Implementation::new("skein", env!("CARGO_PKG_VERSION"));
@@ -235,6 +262,11 @@ fn unusable(id: &str) -> Option<String> {
         return Some(format!("has {} bytes, more than {MAX_ID_BYTES}", id.len()));
     }
     id.chars().any(char::is_control).then(|| "has control characters in it".to_owned())
+}
+
+fn not_wanted() -> RuntimeFailure {
+    let message = "the agent was stopped while it started".to_owned();
+    RuntimeFailure { code: FailureCode::Interrupted, message }
 }
 
 impl Drop for Started {
