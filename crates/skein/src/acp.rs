@@ -118,7 +118,9 @@ fn confinement(home: &Home, agent: &AgentSettings) -> Result<Confinement, Failur
         read_paths: agent.read_paths.iter().map(PathBuf::from).collect(),
         hidden: vec![home.path().to_owned()],
         limits: ProcessLimits {
-            memory_bytes: agent.memory_mib.map(|mebibytes| mebibytes.saturating_mul(MEBIBYTE)),
+            memory_bytes: Some(
+                agent.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB).saturating_mul(MEBIBYTE),
+            ),
             cpu_seconds: agent.cpu_seconds,
             open_files: Some(agent.open_files.unwrap_or(DEFAULT_OPEN_FILES)),
             processes: agent.processes,
@@ -127,6 +129,8 @@ fn confinement(home: &Home, agent: &AgentSettings) -> Result<Confinement, Failur
     })
 }
 
+/// Agents on Bun do not start with half of it: they set more aside than they use.
+const DEFAULT_MEMORY_MIB: u64 = 8_192;
 /// More than any agent was seen to need, less than one that loses them would take.
 const DEFAULT_OPEN_FILES: u64 = 4_096;
 

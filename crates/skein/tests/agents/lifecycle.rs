@@ -236,6 +236,23 @@ async fn an_agent_never_sees_the_secrets_of_the_server() {
     assert_ne!(seen["HOME"].as_str(), desk.server.home().path().to_str());
 }
 
+#[tokio::test]
+async fn an_agent_has_limits_that_nobody_had_to_set() {
+    let desk = Desk::start(&[]).await;
+    let session = desk.active().await;
+
+    let limits = desk.said(&session, "read /proc/self/limits").await;
+
+    let limit = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_ascii_whitespace().map(str::to_owned).take(2).collect::<Vec<_>>()
+    };
+    let memory = (8_u64 << 30).to_string();
+    assert_eq!(limit("Max data size"), [memory.clone(), memory]);
+    assert_eq!(limit("Max open files"), ["4096", "4096"]);
+    assert_eq!(limit("Max cpu time")[0], "unlimited");
+}
+
 /// However early a session ends, nothing of its agent's home is left, and nothing is made later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_ends_while_its_agent_starts_leaves_no_home() {
