@@ -160,6 +160,8 @@ impl Cage {
         let filters = syscalls::filters(plan.walls, plan.network);
         let mut agent = Command::new(&plan.program);
         agent.args(&plan.arguments).stdin(Stdio::from(stdin));
+        // bubblewrap leaves the name of its own directory there.
+        agent.env("PWD", &plan.workspace);
         let starting = thread::spawn(move || {
             if let Some(rules) = rules {
                 landlock::restrict(rules)?;

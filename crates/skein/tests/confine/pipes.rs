@@ -113,3 +113,16 @@ async fn usual_programs_do_without_what_is_refused() {
         assert_eq!(outcome, ("fine\n".to_owned(), String::new(), Exit::Code(0)), "{walls:?}");
     }
 }
+
+#[tokio::test]
+async fn an_agent_is_told_the_directory_that_it_is_in() {
+    for walls in BOTH {
+        let desk = Desk::new();
+
+        let caged = desk.spawn(&desk.confinement(walls), &["env"]).await.unwrap();
+        let (said, _, _) = outcome(caged).await;
+
+        let told: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("PWD=")).collect();
+        assert_eq!(told, [desk.workspace().to_str().unwrap()], "{walls:?}");
+    }
+}
