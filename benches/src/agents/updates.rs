@@ -1,12 +1,18 @@
 //! From the line that an agent writes to the client that follows its session.
 //!
 //! Text is gathered on purpose, so the updates are those of a call, which are written at once. They come one at a time,
-//! and each carries the time at which the agent made it. After each, the client commits the same event itself, to a
-//! store of its own, so that both are measured on the same machine at the same time.
+//! and each carries the time at which the agent made it. After each, a thread of its own commits the same event to a
+//! store of its own, so that both are measured on the same machine at the same time, and a disk that stalls there is
+//! not booked on the updates that arrive meanwhile.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    sync::mpsc::{self, Sender},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 
 use super::desk::{Desk, Walls};
 use crate::{
@@ -78,11 +84,20 @@ pub(super) async fn measure(arguments: &RunArguments, report: &mut Report) -> an
     Ok(())
 }
 
+/// Commits every event that is sent, and gives back how many milliseconds each took.
+fn commits(
+    mut committer: limit::Commits,
+) -> (Sender<String>, JoinHandle<anyhow::Result<Vec<f64>>>) {
+    let (sender, events) = mpsc::channel();
+    let commit = move || events.into_iter().map(|event| committer.event(event)).collect();
+    (sender, thread::spawn(commit))
+}
+
 async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
     let home = Home::new(arguments)?;
     let database = home.path().join(limit::DATABASE);
     fs::copy(&arguments.empty_store, &database)?;
-    let mut committer = limit::Commits::open(&database)?;
+    let (commit, committing) = commits(limit::Commits::open(&database)?);
     let mut desk = Desk::start(arguments, Walls::All, 1).await?;
     let (mut agent, _) = desk.open().await?;
     let count = WARM_UP + arguments.agent_lines;
@@ -90,7 +105,7 @@ async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
     let cpu = || agents.iter().map(|pid| Cpu::of(*pid)).collect::<anyhow::Result<Vec<_>>>();
     let (meter, before) = (Meter::start(desk.server.pid)?, cpu()?);
     desk.prompt(&agent.session, &format!("stamp {count} {}", PAUSE.as_millis())).await?;
-    let (mut updates, mut commits) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut updates = Vec::with_capacity(count);
     loop {
         let event = agent.events.next().await?;
         match event.kind.as_str() {
@@ -98,13 +113,16 @@ async fn round(arguments: &RunArguments) -> anyhow::Result<Round> {
                 let told = event.json()?;
                 let made = told["data"]["args"]["nanos"].as_u64().context("no stamp")?;
                 updates.push(event.arrived_nanos.saturating_sub(made) as f64 / 1e6);
-                commits.push(committer.event(told["data"].to_string())?);
+                commit.send(told["data"].to_string())?;
             }
             "turn.completed" => break,
             "turn.failed" => anyhow::bail!("the turn failed: {}", event.data),
             _ => {}
         }
     }
+    drop(commit);
+    let mut commits =
+        committing.join().map_err(|_| anyhow!("the committing thread panicked"))??;
     let used = meter.stop()?;
     let theirs: Duration =
         cpu()?.iter().zip(&before).map(|(after, before)| after.since(before)).sum();

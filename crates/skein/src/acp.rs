@@ -1,10 +1,13 @@
 //! From `[agents]` with the runtime `acp` to what starts them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use skein_core::policy::permission::PermissionPolicy;
+use skein_core::{model::Scope, platform::Platform, policy::permission::PermissionPolicy};
 use skein_runtimes::{
-    acp::{Acp, AcpSettings, AgentHome, Preset},
+    acp::{
+        Acp, AcpSettings, AgentHome, Preset,
+        homes::{self, Kept},
+    },
     confine::{self, Confinement, Launcher, ProcessLimits},
 };
 
@@ -80,6 +83,25 @@ pub(crate) fn for_repositories(settings: &Settings) -> Option<&str> {
     names.find(|name| *name == "gemini").or(first)
 }
 
+/// Removes the homes of sessions that have ended or are not in the store: a crash can leave them behind.
+pub(crate) async fn sweep_homes(platform: Arc<Platform>, homes: PathBuf) {
+    let kept = match homes::list(&homes, SWEPT_AT_MOST).await {
+        Ok(kept) => kept,
+        Err(error) => return tracing::warn!(%error, "the homes of agents cannot be listed"),
+    };
+    for Kept { session, org, owner } in kept {
+        let scope = Scope::on_behalf_of(org, owner);
+        match platform.store.find_session(&scope, session).await {
+            Ok(Some(record)) if !record.session.state.name().is_final() => {}
+            Ok(_) => homes::remove(&homes, session).await,
+            Err(error) => return tracing::warn!(%error, "the homes of agents cannot be swept"),
+        }
+    }
+}
+
+/// The next start takes the rest.
+const SWEPT_AT_MOST: usize = 10_000;
+
 fn confinement(home: &Home, agent: &AgentSettings) -> Result<Confinement, Failure> {
     let launcher = Launcher::find().map_err(|error| {
         Failure::new(Exit::Unavailable, "the program that runs cannot be found").because(error)
@@ -96,7 +118,9 @@ fn confinement(home: &Home, agent: &AgentSettings) -> Result<Confinement, Failur
         read_paths: agent.read_paths.iter().map(PathBuf::from).collect(),
         hidden: vec![home.path().to_owned()],
         limits: ProcessLimits {
-            memory_bytes: agent.memory_mib.map(|mebibytes| mebibytes.saturating_mul(MEBIBYTE)),
+            memory_bytes: Some(
+                agent.memory_mib.unwrap_or(DEFAULT_MEMORY_MIB).saturating_mul(MEBIBYTE),
+            ),
             cpu_seconds: agent.cpu_seconds,
             open_files: Some(agent.open_files.unwrap_or(DEFAULT_OPEN_FILES)),
             processes: agent.processes,
@@ -105,6 +129,8 @@ fn confinement(home: &Home, agent: &AgentSettings) -> Result<Confinement, Failur
     })
 }
 
+/// Agents on Bun do not start with half of it: they set more aside than they use.
+const DEFAULT_MEMORY_MIB: u64 = 8_192;
 /// More than any agent was seen to need, less than one that loses them would take.
 const DEFAULT_OPEN_FILES: u64 = 4_096;
 

@@ -58,6 +58,7 @@ pub(crate) struct Instance {
     place: Place,
     /// Writes that nobody waits for.
     background: TaskTracker,
+    agent_homes: PathBuf,
 }
 
 impl Instance {
@@ -111,7 +112,8 @@ impl Instance {
                 Failure::new(Exit::Failed, "metrics cannot be counted").because(error)
             })?,
         };
-        Ok(Self { app, server: server_settings(&config.settings), store, place, background })
+        let (server, agent_homes) = (server_settings(&config.settings), home.agent_homes());
+        Ok(Self { app, server, store, place, background, agent_homes })
     }
 
     /// Ends what a crash cut off. Before anyone can ask about it.
@@ -119,6 +121,11 @@ impl Instance {
         recovery::classify(&self.app.orchestrator).await.map_err(|error| {
             Failure::new(Exit::Unavailable, "unfinished turns cannot be recovered").because(error)
         })
+    }
+
+    /// Removes what agents of sessions that have ended left behind.
+    pub(crate) fn sweeping_homes(&self) -> impl Future<Output = ()> + Send + 'static {
+        acp::sweep_homes(Arc::clone(&self.app.platform), self.agent_homes.clone())
     }
 
     /// Seals the audit log for as long as it is polled.

@@ -23,8 +23,8 @@ use crate::{
     platform::RACE_ATTEMPTS,
     policy::permission::{self, PermissionPolicy},
     ports::{
-        AgentUpdate, AuditEntry, ChangeSet, ResidentAgent, RunRequest, RuntimeFailure,
-        SessionRecord, StartAgent,
+        AgentUpdate, AuditEntry, ChangeSet, ResidentAgent, ResidentRuntime, RunRequest,
+        RuntimeFailure, SessionRecord, StartAgent,
     },
     registry::check_registered,
     sessions,
@@ -219,12 +219,7 @@ impl Task {
 
     /// The life of one process.
     async fn live(&self) -> End {
-        let started = tokio::select! {
-            biased;
-            () = self.host.stop.cancelled() => Err(End::Stopped(stopped())),
-            started = self.start() => started,
-        };
-        match started {
+        match self.start().await {
             Ok(agent) => self.keep(agent).await,
             Err(end) => end,
         }
@@ -232,26 +227,24 @@ impl Task {
 
     /// From nothing to an agent whose session is open and known to the store.
     async fn start(&self) -> Result<Arc<dyn ResidentAgent>, End> {
-        let (record, agent) =
-            self.look_up().await.map_err(unusable)?.ok_or_else(|| End::Stopped(stopped()))?;
-        let workspace = self.check_workspace(&record).await.map_err(unusable)?;
+        let (record, agent, workspace) = self.unless_stopped(self.prepare()).await??;
         let residence = agent.runtime.residence().ok_or_else(|| unusable(not_configured()))?;
         let start = StartAgent {
             session: self.session,
+            org: self.org,
+            owner: self.owner,
             workspace,
             provider_session_id: record.session.provider_session_id.clone(),
+            stop: self.host.stop.child_token(),
         };
-        let limit = self.hosting.settings.start;
-        let started = tokio::time::timeout(limit, residence.start(start)).await;
-        let started = started.unwrap_or_else(|_| {
-            let message =
-                format!("the agent did not open a session within {} s", limit.as_secs_f64());
-            Err(RuntimeFailure { code: FailureCode::AgentInitTimeout, message })
-        });
-        let started = started.map_err(End::Died)?;
-        if !self.note(&started).await.map_err(unusable)? {
-            started.end().await;
-            return Err(End::Stopped(stopped()));
+        let started = self.start_in_time(residence, start).await?;
+        match self.unless_stopped(self.note(&started)).await {
+            Ok(Ok(true)) => {}
+            Ok(Err(error)) => return Err(unusable(error)),
+            Ok(Ok(false)) | Err(_) => {
+                started.end().await;
+                return Err(End::Stopped(stopped()));
+            }
         }
         let repository = record.repository.map_or(String::new(), |repo| repo.name);
         let policy = residence.permissions(&repository);
@@ -259,6 +252,44 @@ impl Task {
         let ready = Ready { agent: Arc::clone(&started), policy };
         self.host.state.send_replace(State::Ready(ready));
         Ok(started)
+    }
+
+    async fn prepare(&self) -> Result<(SessionRecord, Agent, String), End> {
+        let (record, agent) =
+            self.look_up().await.map_err(unusable)?.ok_or_else(|| End::Stopped(stopped()))?;
+        let workspace = self.check_workspace(&record).await.map_err(unusable)?;
+        Ok((record, agent, workspace))
+    }
+
+    /// A start is never dropped: whatever it has begun, the session's home included, is over when this returns.
+    async fn start_in_time(
+        &self,
+        residence: &dyn ResidentRuntime,
+        start: StartAgent,
+    ) -> Result<Arc<dyn ResidentAgent>, End> {
+        let (limit, stop) = (self.hosting.settings.start, start.stop.clone());
+        let mut starting = residence.start(start);
+        let started = match tokio::time::timeout(limit, &mut starting).await {
+            Ok(started) => started,
+            Err(_) => {
+                stop.cancel();
+                if let Ok(late) = starting.await {
+                    late.end().await;
+                }
+                let message =
+                    format!("the agent did not open a session within {} s", limit.as_secs_f64());
+                Err(RuntimeFailure { code: FailureCode::AgentInitTimeout, message })
+            }
+        };
+        started.map_err(|failure| match self.host.stop.is_cancelled() {
+            true => End::Stopped(stopped()),
+            false => End::Died(failure),
+        })
+    }
+
+    async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
+        let done = self.host.stop.run_until_cancelled(work).await;
+        done.ok_or_else(|| End::Stopped(stopped()))
     }
 
     /// Stays with the agent until it ends, or is to.

@@ -5,16 +5,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{future::BoxFuture, stream::BoxStream};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{AgentUpdate, RunRequest, RuntimeFailure};
-use crate::{model::SessionId, policy::permission::PermissionPolicy};
+use crate::{
+    model::{OrgId, SessionId, UserId},
+    policy::permission::PermissionPolicy,
+};
 
 /// Starts agents that stay.
 ///
 /// Durability duties: none. The caller keeps the provider's session id before it gives the first prompt.
 #[async_trait]
 pub trait ResidentRuntime: Send + Sync {
-    /// Starts the agent and opens its session, or takes up the one it had. Dropping the future ends the process.
+    /// Starts the agent and opens its session, or takes up the one it had. Fails when told to stop, and whenever it
+    /// fails, nothing that it has started is left. Dropping the future ends the process later.
     async fn start(&self, start: StartAgent) -> Result<Arc<dyn ResidentAgent>, RuntimeFailure>;
 
     /// What the operator allows this agent in a repository.
@@ -31,10 +36,14 @@ pub trait ResidentRuntime: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct StartAgent {
     pub session: SessionId,
+    pub org: OrgId,
+    pub owner: UserId,
     /// The real path of the repository's work tree.
     pub workspace: String,
     /// The session to take up, as the agent named it.
     pub provider_session_id: Option<String>,
+    /// Fires when the agent is not wanted any more.
+    pub stop: CancellationToken,
 }
 
 /// A running agent.

@@ -21,18 +21,19 @@ use skein_core::{
 };
 use tokio::{
     io::{AsyncRead, BufReader},
-    sync::{Mutex as AsyncMutex, mpsc, watch},
+    sync::{Mutex as AsyncMutex, watch},
     time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    connection::Connection,
+    connection::{AnswerRoom, Connection},
     lines::{Line, MAX_LINE_BYTES, Said, next_line, read},
     prompting,
     redaction::Redaction,
     stderr::LastWords,
     updates,
+    waiting::Updates,
 };
 use crate::confine::{Cage, Exit};
 
@@ -78,8 +79,10 @@ pub(super) struct Shared {
 /// The prompt that is open at the agent.
 struct Current {
     turn: TurnId,
-    updates: mpsc::Sender<AgentUpdate>,
+    updates: Updates,
     asked: u32,
+    /// Questions that were called off because too many were open.
+    surplus: u32,
     garbage: u32,
     /// What comes after the agent's answer belongs to no turn, however soon it comes.
     is_answered: bool,
@@ -91,8 +94,10 @@ struct Current {
 }
 
 /// What is known of a prompt when it has ended.
+#[derive(Default)]
 pub(super) struct Ended {
     pub(super) garbage: u32,
+    pub(super) surplus: u32,
     pub(super) is_refused: bool,
 }
 
@@ -101,6 +106,7 @@ struct Question {
     id: Value,
     /// Options that refuse.
     refusing: Vec<String>,
+    room: AnswerRoom,
 }
 
 #[derive(Deserialize)]
@@ -169,7 +175,8 @@ impl Shared {
                 self.take_question(id, &params).await;
             }
             Said::Request { id, method, .. } => {
-                self.connection.refuse(&id, &method);
+                tracing::debug!(method, "an agent asks for what is not offered");
+                self.connection.refuse(&id).await;
                 self.count_garbage();
             }
             Said::Reply { id, outcome } => {
@@ -202,37 +209,41 @@ impl Shared {
             open.map(|current| current.updates.clone())
         };
         if let Some(updates) = updates {
-            // Nobody listens any more when the turn was called off.
-            drop(updates.send(update).await);
+            updates.send_in_pieces(update, params.get().len()).await;
         }
     }
 
     async fn take_question(&self, id: Value, params: &RawValue) {
         let Ok(request) = serde_json::from_str::<RequestPermissionRequest>(params.get()) else {
-            self.connection.reply(&id, &called_off());
+            self.connection.reply(&id, &called_off()).await;
             return self.count_garbage();
         };
         let is_ours = self.is_ours(&request.session_id.to_string());
-        let Some((request_id, updates)) = self.number_question().filter(|_| is_ours) else {
-            return self.connection.reply(&id, &called_off());
-        };
         let (tool, options) = updates::asked(request);
-        let refusing = options
-            .iter()
-            .filter(|option| option.kind.starts_with("reject"))
-            .map(|option| option.option_id.clone())
-            .collect();
-        lock(&self.questions).insert(request_id.clone(), Question { id, refusing });
+        let refusing = options.iter().filter(|option| option.kind.starts_with("reject"));
+        let refusing = refusing.map(|option| option.option_id.clone()).collect();
+        let kept = if is_ours { self.keep_question(&id, refusing) } else { None };
+        let Some((request_id, updates)) = kept else {
+            return self.connection.reply(&id, &called_off()).await;
+        };
         let ask = PermissionAsk { request_id, tool, options, decided: None };
-        drop(updates.send(AgentUpdate::Permission(Box::new(ask))).await);
+        updates.send(AgentUpdate::Permission(Box::new(ask)), params.get().len()).await;
     }
 
-    /// A turn's questions are numbered, so that their ids are unique in the session.
-    fn number_question(&self) -> Option<(String, mpsc::Sender<AgentUpdate>)> {
+    /// A turn's questions are numbered, so that their ids are unique in the session. `None` when nobody is to be asked.
+    fn keep_question(&self, id: &Value, refusing: Vec<String>) -> Option<(String, Updates)> {
         let mut current = self.current();
         let current = current.as_mut().filter(|current| !current.is_answered)?;
+        let Some(room) = self.connection.answer_room() else {
+            current.surplus += 1;
+            current.is_refused = true;
+            return None;
+        };
         current.asked += 1;
-        Some((format!("{}.{}", current.turn, current.asked), current.updates.clone()))
+        let request_id = format!("{}.{}", current.turn, current.asked);
+        let question = Question { id: id.clone(), refusing, room };
+        lock(&self.questions).insert(request_id.clone(), question);
+        Some((request_id, current.updates.clone()))
     }
 
     pub(super) fn answer(&self, request_id: &str, option_id: Option<String>) {
@@ -245,20 +256,21 @@ impl Shared {
             Some(option_id) => json!({"outcome": {"outcome": "selected", "optionId": option_id}}),
             None => called_off(),
         };
-        self.connection.reply(&question.id, &outcome);
+        self.connection.answer(&question.id, &outcome, question.room);
     }
 
     /// From now on updates belong to this turn. The token fires when the agent breaks the protocol too often.
     pub(super) fn begin(
         &self,
         turn: TurnId,
-        updates: mpsc::Sender<AgentUpdate>,
+        updates: Updates,
     ) -> (CancellationToken, Arc<OnceLock<String>>) {
         let (breaks, broken) = (CancellationToken::new(), Arc::new(OnceLock::new()));
         *self.current() = Some(Current {
             turn,
             updates,
             asked: 0,
+            surplus: 0,
             garbage: 0,
             is_answered: false,
             is_refused: false,
@@ -270,12 +282,13 @@ impl Shared {
 
     /// The prompt is no longer open, or nobody cares for it.
     pub(super) fn finish(&self) -> Ended {
-        for (_, question) in lock(&self.questions).drain() {
-            self.connection.reply(&question.id, &called_off());
-        }
         let current = self.current().take();
-        current.map_or(Ended { garbage: 0, is_refused: false }, |current| Ended {
+        for (_, question) in lock(&self.questions).drain() {
+            self.connection.answer(&question.id, &called_off(), question.room);
+        }
+        current.map_or_else(Ended::default, |current| Ended {
             garbage: current.garbage,
+            surplus: current.surplus,
             is_refused: current.is_refused,
         })
     }
@@ -283,7 +296,7 @@ impl Shared {
     /// Calls off the open prompt.
     pub(super) fn cancel(&self) {
         if let Some(session) = self.session.get() {
-            self.connection.notify("session/cancel", &CancelNotification::new(session.clone()));
+            self.connection.cancel(&CancelNotification::new(session.clone()));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -12,13 +12,17 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
-    sync::{mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
 };
 
 use super::lines::RpcError;
 
-/// Lines that wait to be written; an agent that reads none of them does not listen.
-const WAITING_LINES: usize = 256;
+/// Bytes of lines that wait to be written. Whoever has one more waits with it, the agent's own lines included.
+const WAITING_BYTES: usize = 1024 * 1024;
+/// Questions of the agent that are open, or whose answers it has not taken. These have room besides the other lines.
+pub(super) const MAX_QUESTIONS: usize = 100;
+/// Cancellations that the agent has not taken. It can only leave more than one if it answers what it has not read.
+const MAX_CANCELLATIONS: usize = 8;
 
 /// Method not found.
 const UNKNOWN_METHOD: i64 = -32_601;
@@ -28,11 +32,25 @@ type Outcome = Result<Box<RawValue>, RpcError>;
 /// Our end of a connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    lines: mpsc::Sender<Vec<u8>>,
+    lines: mpsc::Sender<Outgoing>,
+    room: Arc<Semaphore>,
+    questions: Arc<Semaphore>,
+    cancellations: Arc<Semaphore>,
     /// `None` once nobody will reply any more.
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Outcome>>>>,
     next_id: AtomicU64,
 }
+
+/// A line, and the room that it takes until it is written.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    line: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Room for the answer to one question.
+#[derive(Debug)]
+pub(super) struct AnswerRoom(OwnedSemaphorePermit);
 
 /// Why a request has no result.
 #[derive(Debug)]
@@ -49,10 +67,13 @@ pub(super) enum CallError {
 
 impl Connection {
     /// The connection, and what is to be written to the agent.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Vec<u8>>) {
-        let (lines, receiver) = mpsc::channel(WAITING_LINES);
-        let waiting = Mutex::new(Some(HashMap::new()));
-        (Self { lines, waiting, next_id: AtomicU64::new(1) }, receiver)
+    pub(super) fn new() -> (Self, mpsc::Receiver<Outgoing>) {
+        // Every line has its room, so the channel is never full.
+        let (lines, receiver) = mpsc::channel(WAITING_BYTES + MAX_QUESTIONS + MAX_CANCELLATIONS);
+        let [room, questions, cancellations] = [WAITING_BYTES, MAX_QUESTIONS, MAX_CANCELLATIONS]
+            .map(|size| Arc::new(Semaphore::new(size)));
+        let (waiting, next_id) = (Mutex::new(Some(HashMap::new())), AtomicU64::new(1));
+        (Self { lines, room, questions, cancellations, waiting, next_id }, receiver)
     }
 
     /// Asks, and waits for the result as long as the agent lives.
@@ -68,26 +89,39 @@ impl Connection {
             None => return Err(CallError::Gone),
         }
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.lines.send(to_line(&line)).await.map_err(|_| CallError::Gone)?;
+        self.write(&line).await?;
         let result = replied.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
         serde_json::from_str(result.get())
             .map_err(|error| CallError::Unreadable { method, reason: error.to_string() })
     }
 
-    /// Tells something that has no reply. An agent that takes no lines any more is not waited for.
-    pub(super) fn notify(&self, method: &'static str, params: &impl Serialize) {
-        self.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    /// Tells the agent to stop what it does.
+    pub(super) fn cancel(&self, params: &impl Serialize) {
+        if let Ok(room) = Arc::clone(&self.cancellations).try_acquire_owned() {
+            let line = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
+            self.write_in(room, &line);
+        }
     }
 
-    pub(super) fn reply(&self, id: &Value, result: &Value) {
-        self.write(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    /// Room for the answer to a question; `None` when too many of them are open.
+    pub(super) fn answer_room(&self) -> Option<AnswerRoom> {
+        Arc::clone(&self.questions).try_acquire_owned().ok().map(AnswerRoom)
+    }
+
+    pub(super) fn answer(&self, id: &Value, result: &Value, room: AnswerRoom) {
+        self.write_in(room.0, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    /// Replies to a request that nobody keeps.
+    pub(super) async fn reply(&self, id: &Value, result: &Value) {
+        // Nobody waits for it when the agent has gone.
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await.ok();
     }
 
     /// We offer nothing but answers to questions: no files and no terminals.
-    pub(super) fn refuse(&self, id: &Value, method: &str) {
-        let message = format!("{method} is not offered by this client");
-        let error = json!({"code": UNKNOWN_METHOD, "message": message});
-        self.write(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    pub(super) async fn refuse(&self, id: &Value) {
+        let error = json!({"code": UNKNOWN_METHOD, "message": "this client does not offer that"});
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await.ok();
     }
 
     /// Hands a reply to whoever asked. `false` when nobody did.
@@ -108,8 +142,16 @@ impl Connection {
         drop(self.waiting().take());
     }
 
-    fn write(&self, line: &Value) {
-        if self.lines.try_send(to_line(line)).is_err() {
+    async fn write(&self, line: &Value) -> Result<(), CallError> {
+        let line = to_line(line);
+        let size = u32::try_from(line.len().min(WAITING_BYTES)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(size).await;
+        let outgoing = Outgoing { line, _room: room.map_err(|_| CallError::Gone)? };
+        self.lines.send(outgoing).await.map_err(|_| CallError::Gone)
+    }
+
+    fn write_in(&self, room: OwnedSemaphorePermit, line: &Value) {
+        if self.lines.try_send(Outgoing { line: to_line(line), _room: room }).is_err() {
             tracing::debug!("an agent takes no more lines");
         }
     }
@@ -122,10 +164,10 @@ impl Connection {
 /// Writes lines until the agent takes no more, or nobody has any.
 pub(super) async fn write_lines(
     mut stdin: impl AsyncWrite + Unpin,
-    mut lines: mpsc::Receiver<Vec<u8>>,
+    mut lines: mpsc::Receiver<Outgoing>,
 ) {
-    while let Some(line) = lines.recv().await {
-        if stdin.write_all(&line).await.is_err() || stdin.flush().await.is_err() {
+    while let Some(outgoing) = lines.recv().await {
+        if stdin.write_all(&outgoing.line).await.is_err() || stdin.flush().await.is_err() {
             return;
         }
     }

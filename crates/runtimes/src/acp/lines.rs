@@ -7,6 +7,9 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 /// A longer line is no message.
 pub(super) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
+/// Requests are named by numbers and UUIDs; a longer name is not kept until its answer.
+const MAX_ID_BYTES: usize = 1024;
+
 /// A line, or why it is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
@@ -95,6 +98,9 @@ pub(super) async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::i
 /// Reads a line as a message.
 pub(super) fn read(line: &[u8]) -> Said {
     let Ok(message) = serde_json::from_slice::<Message>(line) else { return Said::Garbage };
+    if message.id.as_ref().is_some_and(|id| id.to_string().len() > MAX_ID_BYTES) {
+        return Said::Garbage;
+    }
     let params = message.params.unwrap_or_else(|| RawValue::NULL.to_owned());
     match (message.id, message.method, message.result, message.error) {
         (Some(id), Some(method), None, None) => Said::Request { id, method, params },
@@ -157,9 +163,11 @@ mod tests {
             ("", "garbage"),
             ("[1,2]", "garbage"),
         ];
+        let endless = format!(r#"{{"id":"{}","method":"a"}}"#, "x".repeat(MAX_ID_BYTES));
 
         for (line, expected) in table {
             assert_eq!(kind(line), expected, "{line}");
         }
+        assert_eq!(kind(&endless), "garbage");
     }
 }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod connection;
+pub mod homes;
 mod lines;
 mod opening;
 mod presets;
@@ -12,10 +13,10 @@ mod prompting;
 mod redaction;
 mod stderr;
 mod updates;
+mod waiting;
 
 use std::{
     collections::BTreeMap,
-    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -112,12 +113,8 @@ impl ResidentRuntime for Acp {
     }
 
     async fn discard(&self, session: SessionId) {
-        let AgentHome::Isolated(homes) = &self.settings.home else { return };
-        let home = homes.join(session.to_string());
-        match tokio::fs::remove_dir_all(&home).await {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(%error, "an agent's home cannot be removed"),
+        if let AgentHome::Isolated(homes) = &self.settings.home {
+            homes::remove(homes, session).await;
         }
     }
 }

@@ -21,9 +21,10 @@ use skein_core::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    AcpSettings,
+    AcpSettings, AgentHome,
     agent::{AcpAgent, Shared},
     connection::{CallError, Connection, write_lines},
+    homes,
     prompting::failure,
     redaction::Redaction,
 };
@@ -32,6 +33,9 @@ use super::{
 const QUIET: Duration = Duration::from_millis(300);
 /// … and is not waited for longer than this.
 const REPLAY: Duration = Duration::from_secs(5);
+
+/// Agents name their sessions by UUIDs and the like.
+const MAX_ID_BYTES: usize = 1_024;
 
 /// Codes for a session that the agent does not know (any more); agents differ.
 const LOST_SESSION: [i64; 3] = [-32_002, -32_602, -32_603];
@@ -66,11 +70,26 @@ pub(super) async fn open(
     tasks: TaskTracker,
     start: StartAgent,
 ) -> Result<AcpAgent, RuntimeFailure> {
+    if start.stop.is_cancelled() {
+        return Err(not_wanted());
+    }
     let home = settings.home_of(start.session);
+    if let AgentHome::Isolated(homes) = &settings.home {
+        homes::note(homes, &start).await;
+    }
     let mut started = launch(&settings, tasks, &start.workspace, &home).await?;
-    let introduced = started.initialize().await?;
-    let abilities = introduced.agent_capabilities;
-    let Opened { id, notice } = started.open_session(&abilities, &start).await?;
+    let opened = tokio::select! {
+        biased;
+        () = start.stop.cancelled() => Err(not_wanted()),
+        opened = started.open(&start) => opened,
+    };
+    let Opened { id, notice } = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            started.end().await;
+            return Err(failure);
+        }
+    };
     let shared = Arc::clone(&started.shared);
     shared.session.get_or_init(|| id.clone());
     started.is_open = true;
@@ -123,6 +142,17 @@ async fn launch(
 }
 
 impl Started {
+    async fn open(&self, start: &StartAgent) -> Result<Opened, RuntimeFailure> {
+        let introduced = self.initialize().await?;
+        self.open_session(&introduced.agent_capabilities, start).await
+    }
+
+    /// Ends all of it, and waits for that.
+    async fn end(&self) {
+        self.shared.cage.kill();
+        self.shared.cage.exited().await;
+    }
+
     /// Version and abilities. We offer neither files nor terminals: the operating system confines the agent.
     async fn initialize(&self) -> Result<InitializeResponse, RuntimeFailure> {
         let ourselves = Implementation::new("skein", env!("CARGO_PKG_VERSION"));
@@ -201,7 +231,14 @@ impl Started {
     async fn new_session(&self, workspace: &str) -> Result<String, RuntimeFailure> {
         let request = NewSessionRequest::new(workspace);
         let opened: NewSessionResponse = self.call("session/new", &request).await?;
-        Ok(opened.session_id.to_string())
+        let id = opened.session_id.to_string();
+        match unusable(&id) {
+            None => Ok(id),
+            Some(reason) => Err(RuntimeFailure {
+                code: FailureCode::AgentProtocolError,
+                message: format!("the agent gave its session a name that {reason}"),
+            }),
+        }
     }
 
     async fn call<T: serde::de::DeserializeOwned>(
@@ -214,6 +251,22 @@ impl Started {
             Err(error) => Err(failure(&self.shared, error).await),
         }
     }
+}
+
+/// What is wrong with an agent's name of its session, which is kept, shown and given back to the agent.
+fn unusable(id: &str) -> Option<String> {
+    if id.is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if id.len() > MAX_ID_BYTES {
+        return Some(format!("has {} bytes, more than {MAX_ID_BYTES}", id.len()));
+    }
+    id.chars().any(char::is_control).then(|| "has control characters in it".to_owned())
+}
+
+fn not_wanted() -> RuntimeFailure {
+    let message = "the agent was stopped while it started".to_owned();
+    RuntimeFailure { code: FailureCode::Interrupted, message }
 }
 
 impl Drop for Started {

@@ -5,20 +5,19 @@ use std::{sync::Arc, time::Duration};
 use agent_client_protocol::v1::schema::{
     ContentBlock, PromptRequest, PromptResponse, StopReason, TextContent,
 };
-use futures::{StreamExt, stream, stream::BoxStream};
+use futures::stream::BoxStream;
 use skein_core::{
     model::{FailureCode, Usage},
     ports::{AgentOutcome, AgentUpdate, RunRequest, RuntimeFailure},
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     agent::{Ended, Shared},
-    connection::CallError,
+    connection::{CallError, MAX_QUESTIONS},
+    waiting::{self, Updates},
 };
 
-/// Updates that wait to be taken; then the agent is not listened to, and waits itself.
-const WAITING_UPDATES: usize = 256;
 /// How long an agent may take to end a prompt that was called off. Then it is ended itself.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
@@ -37,20 +36,17 @@ pub(super) fn prompt(
     turn_timeout: Duration,
     notice: Option<String>,
 ) -> BoxStream<'static, AgentUpdate> {
-    let (updates, received) = mpsc::channel(WAITING_UPDATES);
+    let (updates, received) = waiting::updates();
     let task = drive(Arc::clone(shared), request, (turn_timeout, notice), updates);
     shared.tasks.spawn(task);
-    stream::unfold(received, |mut received| async {
-        received.recv().await.map(|update| (update, received))
-    })
-    .boxed()
+    received
 }
 
 async fn drive(
     shared: Arc<Shared>,
     request: RunRequest,
     (turn_timeout, notice): (Duration, Option<String>),
-    updates: mpsc::Sender<AgentUpdate>,
+    updates: Updates,
 ) {
     // The prompt before may still be on its way out.
     let prompting = Arc::clone(&shared.prompting);
@@ -58,14 +54,14 @@ async fn drive(
         open = prompting.lock() => open,
         () = updates.closed() => return,
         failure = shared.ended() => {
-            return drop(updates.send(unheard(failure)).await);
+            return updates.tell(unheard(failure)).await;
         }
     };
     if let Some(failure) = shared.ended_for.get().cloned() {
-        return drop(updates.send(unheard(failure)).await);
+        return updates.tell(unheard(failure)).await;
     }
     if let Some(notice) = notice {
-        drop(updates.send(AgentUpdate::Warning(notice)).await);
+        updates.tell(AgentUpdate::Warning(notice)).await;
     }
     let (breaks, broken) = shared.begin(request.turn, updates.clone());
     let session = shared.session.get().cloned().unwrap_or_default();
@@ -81,7 +77,7 @@ async fn drive(
             let ended = shared.finish();
             let end = conclude(&shared, replied, &ended).await;
             for update in end {
-                drop(updates.send(update).await);
+                updates.tell(update).await;
             }
             return;
         }
@@ -90,7 +86,7 @@ async fn drive(
     // What is said from here on belongs to no turn.
     shared.finish();
     if let Some(failure) = abandoned.failure(turn_timeout) {
-        drop(updates.send(failed(failure)).await);
+        updates.tell(failed(failure)).await;
     }
     shared.cancel();
     if timeout(CANCEL_GRACE, &mut call).await.is_err() {
@@ -127,6 +123,12 @@ async fn conclude(
         let lines = ended.garbage;
         let warning = format!("{lines} lines that the agent wrote are not its protocol");
         updates.push(AgentUpdate::Warning(warning));
+    }
+    if ended.surplus > 0 {
+        let questions = ended.surplus;
+        updates.push(AgentUpdate::Warning(format!(
+            "the agent asked more than {MAX_QUESTIONS} questions at once; {questions} of them were called off"
+        )));
     }
     let response = match replied {
         Ok(response) => response,

@@ -4,8 +4,9 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     fs,
+    io::{self, Write},
     path::{Component, Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitCode, Stdio},
 };
 
 use super::{
@@ -29,13 +30,38 @@ pub(super) fn try_out(launcher: &Launcher) -> Bubblewrap {
         command.arg(&launcher.skein).args(["__confine", "--probe"]).stdin(Stdio::null());
         match command.output() {
             Ok(output) if output.status.success() => {
-                return Bubblewrap::Works { version: version(bubblewrap), nesting };
+                if is_inside(&output.stdout) {
+                    return Bubblewrap::Works { version: version(bubblewrap), nesting };
+                }
+                reason = "it ran nothing in namespaces of its own".to_owned();
             }
             Ok(output) => reason = last_line(&output.stderr),
             Err(error) => return Bubblewrap::Fails { reason: error.to_string() },
         }
     }
     Bubblewrap::Fails { reason }
+}
+
+/// For [`try_out`], from inside: says which process of which namespaces this is.
+pub fn locate() -> ExitCode {
+    let located = location().and_then(|location| io::stdout().write_all(location.as_bytes()));
+    if located.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn location() -> io::Result<String> {
+    let [user, pid] = ["user", "pid"].map(|kind| fs::read_link(format!("/proc/self/ns/{kind}")));
+    Ok(format!("{} {} {}", std::process::id(), user?.display(), pid?.display()))
+}
+
+/// Whether somebody who was asked where they are is the first process of other namespaces than these.
+fn is_inside(said: &[u8]) -> bool {
+    let Ok(ours) = location() else { return false };
+    let said = String::from_utf8_lossy(said);
+    let (said, ours): (Vec<_>, Vec<_>) = (said.split(' ').collect(), ours.split(' ').collect());
+    match (&said[..], &ours[..]) {
+        (["1", user, pid], [_, our_user, our_pid]) => user != our_user && pid != our_pid,
+        _ => false,
+    }
 }
 
 /// The arguments before the command to run.

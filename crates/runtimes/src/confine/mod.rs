@@ -23,6 +23,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use bubblewrap::locate;
 pub use caged::{Cage, Caged, Exit};
 pub use supervisor::{CAGE_FAILED, main as supervise};
 pub use support::{Bubblewrap, Nesting, Support};

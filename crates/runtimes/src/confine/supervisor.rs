@@ -1,6 +1,7 @@
 //! `skein __confine`: restricts itself, starts the agent, and sees to it that nothing outlives it.
 
 use std::{
+    fmt::Display,
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
@@ -26,7 +27,8 @@ use tokio::{
 use super::{
     environment, landlock,
     message::{self, Ended, Failure, Plan, Report, Walls},
-    privileges, syscalls, tree,
+    privileges, syscalls,
+    tree::{self, Tree},
 };
 
 /// The exit code that says: it was the cage that failed, not the agent.
@@ -42,10 +44,14 @@ const FIRST_TO_GO: &str = "300";
 pub fn main() -> ExitCode {
     let code = control().and_then(|control| serve(&control));
     code.unwrap_or_else(|error| {
-        // Standard error is the agent's, but there is no agent.
-        drop(io::Write::write_all(&mut io::stderr(), format!("{PREFIX}{error}\n").as_bytes()));
+        complain(error);
         ExitCode::from(CAGE_FAILED)
     })
+}
+
+/// Standard error is the agent's too. Skein keeps the last words in it.
+fn complain(reason: impl Display) {
+    drop(io::Write::write_all(&mut io::stderr(), format!("{PREFIX}{reason}\n").as_bytes()));
 }
 
 /// The socket to Skein, which is standard input.
@@ -61,11 +67,11 @@ fn serve(control: &UnixStream) -> io::Result<ExitCode> {
         return Err(io::Error::other("nobody said what to confine"));
     };
     match prepare(&plan, handles).and_then(|cage| cage.start(&plan)) {
-        Ok((agent, shortcomings)) => {
+        Ok((agent, mut tree, shortcomings)) => {
             // From here on nothing may end this before the agent has ended.
             let told = tell_started(control, shortcomings);
-            let ended = told.and_then(|()| watch(control, agent)).unwrap_or_default();
-            let ended = end_all(agent, ended, plan.walls);
+            let ended = told.and_then(|()| watch(control, agent, &mut tree)).unwrap_or_default();
+            let ended = end_all(agent, ended, plan.walls, &mut tree);
             // Skein may be gone.
             drop(message::send(control, &Report::Exited(ended), &[]));
             Ok(ExitCode::from(match ended {
@@ -84,6 +90,7 @@ fn serve(control: &UnixStream) -> io::Result<ExitCode> {
 struct Cage {
     stdin: OwnedFd,
     rules: Option<::landlock::RulesetCreated>,
+    tree: Tree,
     shortcomings: Vec<String>,
 }
 
@@ -106,12 +113,13 @@ fn prepare(plan: &Plan, handles: Vec<OwnedFd>) -> Result<Cage, Failure> {
             None
         }
     };
+    let tree = Tree::open().map_err(|error| cage(format!("/proc: {error}")))?;
     give_up(plan, &rules).map_err(|error| cage(error.to_string()))?;
     // Only now, so that whatever the agent once put in the way of it leads nowhere.
     let temporary = plan.home.join(environment::TEMPORARY);
     fs::create_dir_all(&temporary)
         .map_err(|error| cage(format!("{}: {error}", temporary.display())))?;
-    Ok(Cage { stdin, rules, shortcomings })
+    Ok(Cage { stdin, rules, tree, shortcomings })
 }
 
 /// Restricts the supervisor itself. It has one thread yet, so this binds all there will be.
@@ -147,11 +155,13 @@ fn enter(plan: &Plan, outside: OwnedFd) -> Result<OwnedFd, Failure> {
 impl Cage {
     /// Starts the agent from a thread that is restricted once more: what the agent may do to processes with its own
     /// restrictions, it may not do to the supervisor.
-    fn start(self, plan: &Plan) -> Result<(Pid, Vec<String>), Failure> {
-        let Self { stdin, rules, mut shortcomings } = self;
+    fn start(self, plan: &Plan) -> Result<(Pid, Tree, Vec<String>), Failure> {
+        let Self { stdin, rules, tree, mut shortcomings } = self;
         let filters = syscalls::filters(plan.walls, plan.network);
         let mut agent = Command::new(&plan.program);
         agent.args(&plan.arguments).stdin(Stdio::from(stdin));
+        // bubblewrap leaves the name of its own directory there.
+        agent.env("PWD", &plan.workspace);
         let starting = thread::spawn(move || {
             if let Some(rules) = rules {
                 landlock::restrict(rules)?;
@@ -169,7 +179,8 @@ impl Cage {
             shortcomings.push(format!("system calls cannot be filtered: {error}"));
         }
         let agent = i32::try_from(id).ok().and_then(Pid::from_raw);
-        Ok((agent.ok_or_else(|| cage("the agent has no process id".to_owned()))?, shortcomings))
+        let agent = agent.ok_or_else(|| cage("the agent has no process id".to_owned()))?;
+        Ok((agent, tree, shortcomings))
     }
 }
 
@@ -179,20 +190,24 @@ fn tell_started(control: &UnixStream, shortcomings: Vec<String>) -> io::Result<(
 }
 
 /// Waits for the agent to end, or for Skein to hang up.
-fn watch(control: &UnixStream, agent: Pid) -> io::Result<Option<Ended>> {
+fn watch(control: &UnixStream, agent: Pid, tree: &mut Tree) -> io::Result<Option<Ended>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(wait_for_end(control.try_clone()?, agent))
+    runtime.block_on(wait_for_end(control.try_clone()?, agent, tree))
 }
 
 /// Ends everything that is left, and says how the agent ended.
-fn end_all(agent: Pid, mut ended: Option<Ended>, walls: Walls) -> Ended {
+fn end_all(agent: Pid, mut ended: Option<Ended>, walls: Walls, tree: &mut Tree) -> Ended {
     let mut note = |pid: Pid, status: WaitStatus| {
         if pid == agent {
             ended = ended.or_else(|| end_of(status));
         }
     };
     match walls {
-        Walls::Bare => tree::kill_all(&mut note),
+        Walls::Bare => {
+            if let Err(error) = tree.kill_all(&mut note) {
+                complain(format!("the agent's processes cannot be found: {error}"));
+            }
+        }
         // The kernel ends the rest with this process, however fast it forks.
         Walls::Namespaces => {
             kill_process(agent, Signal::KILL).ok();
@@ -203,7 +218,11 @@ fn end_all(agent: Pid, mut ended: Option<Ended>, walls: Walls) -> Ended {
 }
 
 /// `None` when Skein hung up first.
-async fn wait_for_end(control: UnixStream, agent: Pid) -> io::Result<Option<Ended>> {
+async fn wait_for_end(
+    control: UnixStream,
+    agent: Pid,
+    tree: &mut Tree,
+) -> io::Result<Option<Ended>> {
     control.set_nonblocking(true)?;
     let mut control = tokio::net::UnixStream::from_std(control)?;
     let mut children = signal(SignalKind::child())?;
@@ -224,14 +243,17 @@ async fn wait_for_end(control: UnixStream, agent: Pid) -> io::Result<Option<Ende
             return Ok(ended);
         }
         tokio::select! {
-            _ = children.recv() => {}
-            _ = terminate.recv() => tree::signal_all(Signal::TERM),
-            _ = interrupt.recv() => tree::signal_all(Signal::TERM),
-            _ = hangup.recv() => tree::signal_all(Signal::TERM),
+            _ = children.recv() => continue,
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
             command = control.read_u8() => match command {
-                Ok(message::TERMINATE) => tree::signal_all(Signal::TERM),
+                Ok(message::TERMINATE) => {}
                 Ok(_) | Err(_) => return Ok(None),
             },
+        }
+        if let Err(error) = tree.signal_all(Signal::TERM) {
+            complain(format!("the agent's processes cannot be told to end: {error}"));
         }
     }
 }

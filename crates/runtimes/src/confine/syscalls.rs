@@ -12,6 +12,11 @@ use super::{Network, message::Walls};
 /// On x86-64 every call has a second number, which filters are blind to unless it is listed.
 const X32: i64 = 0x4000_0000;
 
+/// Newer than the list of numbers that is used here, and the same on all architectures.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Filters for the thread that is to start the agent.
@@ -46,16 +51,93 @@ pub(super) fn filters(walls: Walls, network: Network) -> io::Result<Vec<BpfProgr
         let request = u64::from(request as u32);
         refuse(&mut refused, libc::SYS_ioctl, rule(&[masked(1, 0xffff_ffff, request)])?);
     }
+    refuse_other_processes(&mut refused)?;
     if walls == Walls::Bare {
         refuse_sockets(&mut refused, network)?;
     }
-    let mut unknown = Rules::new();
-    // Whoever finds these missing falls back to calls that can be judged: the flags of `clone3` are in memory, and
-    // what is put into an `io_uring` does not pass here.
-    for call in [libc::SYS_clone3, libc::SYS_io_uring_setup] {
-        refuse(&mut unknown, call, vec![]);
+    Ok(vec![
+        program(refused, libc::EPERM)?,
+        program(unknown(walls), libc::ENOSYS)?,
+        program(attributes(), libc::EOPNOTSUPP)?,
+    ])
+}
+
+/// Limits, priorities, processors and memory of anybody but the caller itself, whom these calls know as 0. Neither
+/// Landlock nor the kernel's rules for tracing are asked about most of them, only whether the user is the same.
+fn refuse_other_processes(rules: &mut Rules) -> io::Result<()> {
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
+    ] {
+        refuse(rules, call, rule(&[(0, SeccompCmpOp::Ne, 0)])?);
     }
-    Ok(vec![program(refused, libc::EPERM)?, program(unknown, libc::ENOSYS)?])
+    // These can also mean a group of processes or all of a user's; one process is:
+    let process = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+    for (call, kind) in process {
+        refuse(rules, call, rule(&[(0, SeccompCmpOp::Ne, kind)])?);
+        refuse(rules, call, rule(&[(1, SeccompCmpOp::Ne, 0)])?);
+    }
+    Ok(())
+}
+
+/// Calls that programs can do without when the kernel does not have them.
+fn unknown(walls: Walls) -> Rules {
+    let mut calls = vec![
+        // The flags of `clone3` are in memory, and what is put into an `io_uring` does not pass here.
+        libc::SYS_clone3,
+        libc::SYS_io_uring_setup,
+        // Memory and handles of other processes. Debuggers have `ptrace`, about which Landlock is asked.
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_process_madvise,
+        libc::SYS_process_mrelease,
+        libc::SYS_pidfd_getfd,
+    ];
+    if walls == Walls::Bare {
+        // Without a namespace these reach what other programs of the user have made.
+        calls.extend([
+            libc::SYS_shmget,
+            libc::SYS_shmat,
+            libc::SYS_shmctl,
+            libc::SYS_msgget,
+            libc::SYS_msgsnd,
+            libc::SYS_msgrcv,
+            libc::SYS_msgctl,
+            libc::SYS_semget,
+            libc::SYS_semop,
+            libc::SYS_semtimedop,
+            libc::SYS_semctl,
+            libc::SYS_mq_open,
+            libc::SYS_mq_unlink,
+        ]);
+    }
+    let mut rules = Rules::new();
+    calls.into_iter().for_each(|call| refuse(&mut rules, call, vec![]));
+    rules
+}
+
+/// Landlock does not rule over attributes of files. Programs that copy files go on where a file system has none.
+fn attributes() -> Rules {
+    let mut rules = Rules::new();
+    for call in [
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        SETXATTRAT,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
+    ] {
+        refuse(&mut rules, call, vec![]);
+    }
+    rules
 }
 
 /// Without namespaces a socket file anywhere on the machine can be connected to, so there are no such sockets at all,

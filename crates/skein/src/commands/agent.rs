@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use skein_runtimes::acp::{self as runtime, PRESETS, Preset};
 use tokio::{process::Command, time::timeout};
 
-use super::{Context, Format, settings_file, up::is_in_path};
+use super::{
+    Context, Format, settings_file,
+    up::{is_in_path, is_program},
+};
 use crate::{
     acp,
     cli::{AgentAdd, AgentCommand},
@@ -64,9 +67,10 @@ impl Listed {
         };
         let state = match command.first() {
             None => "ready".to_owned(),
-            Some(program) => match version(context, program).await {
-                Some(version) => format!("ready, {version}"),
-                None => format!("{program} is not installed"),
+            Some(program) => match find(context, program).await {
+                Program::Runs { version } => format!("ready, {version}"),
+                Program::NotExecutable => format!("{program} is not executable"),
+                Program::Missing => not_installed(name, program),
             },
         };
         Self { name: name.to_owned(), runtime, command, state }
@@ -74,9 +78,13 @@ impl Listed {
 
     async fn known(context: &Context, preset: &Preset) -> Self {
         let (name, program) = (preset.name, preset.command.first().copied().unwrap_or_default());
-        let state = match version(context, program).await {
-            Some(version) => format!("installed, {version}; use it: skein agent add {name}"),
-            None => format!("not installed: {}", preset.install),
+        let state = match find(context, program).await {
+            Program::Runs { version } => {
+                format!("installed, {version}; use it: skein agent add {name}")
+            }
+            Program::NotExecutable | Program::Missing => {
+                format!("not installed: {}", preset.install)
+            }
         };
         let command = preset.command.iter().map(|word| (*word).to_owned()).collect();
         Self { name: name.to_owned(), runtime: "acp", command, state }
@@ -94,14 +102,22 @@ impl Listed {
     }
 }
 
-/// The first line that the program tells of its version. `None` when it is not there.
-async fn version(context: &Context, program: &str) -> Option<String> {
-    let is_there = match program.starts_with('/') {
-        true => Path::new(program).is_file(),
-        false => is_in_path(&context.environment, program),
-    };
-    if !is_there {
-        return None;
+/// What there is under the name of a program.
+enum Program {
+    Runs {
+        /// The first line that it tells of its version.
+        version: String,
+    },
+    NotExecutable,
+    Missing,
+}
+
+async fn find(context: &Context, program: &str) -> Program {
+    match program.starts_with('/') {
+        true if is_program(Path::new(program)) => {}
+        true if Path::new(program).is_file() => return Program::NotExecutable,
+        false if is_in_path(&context.environment, program) => {}
+        true | false => return Program::Missing,
     }
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -109,7 +125,15 @@ async fn version(context: &Context, program: &str) -> Option<String> {
     let told = told.filter(|told| told.status.success());
     let said = told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned());
     let line = said.as_deref().and_then(|said| said.lines().next()).unwrap_or("version unknown");
-    Some(output::printable(line.trim()))
+    Program::Runs { version: output::printable(line.trim()) }
+}
+
+/// With how to get it, if it is the program that is known for the name.
+fn not_installed(name: &str, program: &str) -> String {
+    match acp::preset(name).filter(|preset| preset.command.first() == Some(&program)) {
+        Some(preset) => format!("{program} is not installed: {}", preset.install),
+        None => format!("{program} is not installed"),
+    }
 }
 
 fn add(context: &Context, add: &AgentAdd) -> Result<(), Failure> {

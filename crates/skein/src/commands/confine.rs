@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use skein_runtimes::confine;
 
-/// Becomes the supervisor of an agent, or, when only asked whether it could, ends at once.
+/// Becomes the supervisor of an agent, or, when only asked whether it could, says where it is.
 pub(crate) fn run(probe: bool) -> ExitCode {
     match probe {
-        true => ExitCode::SUCCESS,
+        true => confine::locate(),
         false => confine::supervise(),
     }
 }

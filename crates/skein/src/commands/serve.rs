@@ -91,6 +91,7 @@ async fn serve(
     tasks.spawn(async move { recovery::go_on(&orchestrator, recovered).await });
     let sweeping = sweep(Arc::clone(&instance.app.platform));
     tasks.spawn(stop.clone().run_until_cancelled_owned(sweeping));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sweeping_homes()));
     tasks.spawn(stop.clone().run_until_cancelled_owned(instance.sealing()));
     let indexing = instance.app.indexing.clone();
     let upkeep = async move { indexing.keep_up().await };

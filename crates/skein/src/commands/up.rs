@@ -162,9 +162,10 @@ async fn is_ollama_there() -> bool {
 
 pub(super) fn is_in_path(environment: &Environment, command: &str) -> bool {
     let path = environment.get("PATH").unwrap_or_default();
-    let is_program = |directory: &str| {
-        let file = Path::new(directory).join(command).metadata();
-        file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    path.split(':').filter(|directory| directory.starts_with('/')).any(is_program)
+    let mut directories = path.split(':').filter(|directory| directory.starts_with('/'));
+    directories.any(|directory| is_program(&Path::new(directory).join(command)))
+}
+
+pub(super) fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

@@ -242,15 +242,16 @@ pub(crate) struct AgentSettings {
     pub(crate) network: Option<NetworkChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) confinement: Option<ConfinementChoice>,
-    /// Of one process.
+    /// Of one process; 8192 unless told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) memory_mib: Option<u64>,
-    /// Of one process.
+    /// Of one process; not limited unless told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_seconds: Option<u64>,
+    /// Of one process; 4096 unless told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) open_files: Option<u64>,
-    /// Processes and threads together.
+    /// Processes and threads together; not limited unless told, because the kernel counts them for the whole user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) processes: Option<u64>,
     /// For one turn.

@@ -1,6 +1,10 @@
 //! The script in the documentation does what it says.
 
-use std::{path::Path, process::Stdio};
+use std::{
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio::process::Command;
@@ -10,20 +14,8 @@ use crate::desk::Desk;
 #[tokio::test]
 async fn the_script_of_the_documentation_can_be_pasted() {
     let desk = Desk::start(&[]).await;
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/agents.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    let (_, script) = page.split_once("```sh\n").unwrap();
-    let (script, _) = script.split_once("```").unwrap();
 
-    let ran = Command::new("bash")
-        .args(["-euo", "pipefail", "-c", script])
-        .env("SKEIN", desk.server.url())
-        .env("TOKEN", desk.server.token())
-        .env("WORK_TREE", desk.work_tree())
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .unwrap();
+    let ran = paste(&desk, "scripted", &["-euo", "pipefail"]).await;
 
     let (printed, errors) = (text(&ran.stdout), text(&ran.stderr));
     assert!(ran.status.success(), "{printed}\n{errors}");
@@ -44,6 +36,32 @@ async fn the_script_of_the_documentation_can_be_pasted() {
     );
     assert_eq!(json(cancelled)["status"], "cancelled");
     assert_eq!(refused, "409");
+}
+
+/// Nobody waits for a turn that there will never be.
+#[tokio::test]
+async fn the_script_of_the_documentation_ends_without_a_session() {
+    let desk = Desk::start(&[]).await;
+
+    let ran = paste(&desk, "nobody", &[]);
+    let ran = tokio::time::timeout(Duration::from_secs(50), ran).await.unwrap();
+
+    let printed = text(&ran.stdout);
+    let listed: Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
+    assert_eq!(listed["total"], 0, "{printed}");
+}
+
+/// Runs the script as a shell with these flags does.
+async fn paste(desk: &Desk, agent: &str, flags: &[&str]) -> Output {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/agents.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, script) = page.split_once("```sh\n").unwrap();
+    let (script, _) = script.split_once("```").unwrap();
+    let mut command = Command::new("bash");
+    command.args(flags).args(["-c", script]).stdin(Stdio::null()).kill_on_drop(true);
+    command.env("SKEIN", desk.server.url()).env("TOKEN", desk.server.token());
+    command.env("WORK_TREE", desk.work_tree()).env("AGENT", agent);
+    command.output().await.unwrap()
 }
 
 fn said(message: &Value) -> (String, String) {

@@ -137,6 +137,26 @@ async fn a_long_line_before_the_first_answer_is_skipped() {
 }
 
 #[tokio::test]
+async fn a_session_is_only_known_by_a_name_that_can_be_kept() {
+    let (long, longest) = ("x".repeat(1_025), "x".repeat(1_024));
+    for name in ["", &long, "a\nb", "a\tb"] {
+        let mut desk = Desk::start(&["--session-id", name]).await;
+        let session = desk.create().await;
+
+        let turn = desk.run(&session, "say hello").await;
+
+        assert_eq!(turn["errorCode"], "agent_protocol_error", "{name:?}: {turn}");
+        desk.until_state(&session, "failed").await;
+        desk.nothing_runs().await;
+        desk.assert_sound();
+    }
+    let desk = Desk::start(&["--session-id", &longest]).await;
+    let session = desk.active().await;
+    assert_eq!(desk.said(&session, "say hello").await, "hello");
+    assert_eq!(desk.session(&session).await["providerSessionId"], longest);
+}
+
+#[tokio::test]
 async fn updates_after_the_end_of_a_turn_belong_to_none() {
     let mut desk = Desk::start(&["--late", "3"]).await;
     let session = desk.active().await;

@@ -1,8 +1,14 @@
 //! From creation to the end: what a caller sees of a session whose agent starts, works and stops.
 
-use serde_json::json;
+use std::fs;
 
-use crate::desk::{Desk, Setup};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::{
+    desk::{Desk, Setup},
+    harness::eventually,
+};
 
 #[tokio::test]
 async fn a_session_is_there_at_once_and_its_agent_comes_up_behind_it() {
@@ -228,4 +234,73 @@ async fn an_agent_never_sees_the_secrets_of_the_server() {
     assert!(seen["SKEIN_HOME"].is_null(), "{said}");
     assert!(!said.contains(desk.server.token()), "{said}");
     assert_ne!(seen["HOME"].as_str(), desk.server.home().path().to_str());
+}
+
+#[tokio::test]
+async fn an_agent_has_limits_that_nobody_had_to_set() {
+    let desk = Desk::start(&[]).await;
+    let session = desk.active().await;
+
+    let limits = desk.said(&session, "read /proc/self/limits").await;
+
+    let limit = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_ascii_whitespace().map(str::to_owned).take(2).collect::<Vec<_>>()
+    };
+    let memory = (8_u64 << 30).to_string();
+    assert_eq!(limit("Max data size"), [memory.clone(), memory]);
+    assert_eq!(limit("Max open files"), ["4096", "4096"]);
+    assert_eq!(limit("Max cpu time")[0], "unlimited");
+}
+
+/// However early a session ends, nothing of its agent's home is left, and nothing is made later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_ends_while_its_agent_starts_leaves_no_home() {
+    let mut desk = Setup::default().sessions("max_active_agents = 100").start().await;
+    for _ in 0..5 {
+        let mut ending = JoinSet::new();
+        for _ in 0..16 {
+            let (api, body) = (desk.api.clone(), json!({"repoId": desk.repo}));
+            ending.spawn(async move {
+                let session = api.create(body).await;
+                api.delete(&format!("/api/sessions/{session}")).await.expect(200);
+            });
+        }
+        ending.join_all().await;
+    }
+
+    // Stopping waits for what is under way, so what is there afterwards is left for good.
+    assert!(desk.server.terminate().await.success());
+
+    let homes = desk.server.home().file("agents");
+    let left: Vec<_> = fs::read_dir(homes).into_iter().flatten().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn homes_of_sessions_that_are_over_are_removed_at_the_next_start() {
+    let mut desk = Desk::start(&["--resume"]).await;
+    let (ended, alive) = (desk.active().await, desk.active().await);
+    desk.said(&alive, "say first").await;
+    desk.api.delete(&format!("/api/sessions/{ended}")).await.expect(200);
+    let home = desk.server.home().file("agents");
+    let unknown = "01900000-0000-7000-8000-000000000000";
+    eventually("its home is gone", async || (!home.join(&ended).exists()).then_some(())).await;
+
+    // As a crash leaves them.
+    for session in [ended.as_str(), unknown] {
+        fs::create_dir(home.join(session)).unwrap();
+        fs::write(home.join(session).join("secret"), "left").unwrap();
+        let owner = home.join(format!("{session}.owner"));
+        fs::copy(home.join(format!("{alive}.owner")), owner).unwrap();
+    }
+    desk.restart().await;
+    let over = [ended.as_str(), unknown];
+    eventually("they are gone", async || {
+        over.iter().all(|session| !home.join(session).exists()).then_some(())
+    })
+    .await;
+
+    assert!(home.join(&alive).exists());
+    assert_eq!(desk.said(&alive, "history").await, "user: say first\nagent: first");
 }

@@ -10,6 +10,7 @@
 mod common;
 
 mod administration;
+mod agents;
 mod ask;
 mod config;
 mod cuts;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use skein_runtimes::confine::{Caged, Exit, Launch};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 
@@ -143,19 +143,42 @@ async fn a_termination_reaches_every_process_and_may_be_ignored() {
     }
 }
 
-#[tokio::test]
-async fn a_killed_supervisor_takes_its_agent_along_in_a_namespace() {
-    let desk = Desk::new();
-    let caged = family(&desk, Walls::Bubblewrap, &["scatter", "1", "stay"]).await;
+/// The process that started the agent.
+fn supervisor(desk: &Desk) -> Pid {
     let parent_of_agent = |pid: i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok();
-        parent.filter(|_| line.contains("\0scatter\0") && !line.contains("bwrap"))
+        let is_agent = line.contains("\0scatter\0") && !line.contains("bwrap");
+        parent.filter(|_| is_agent)
     };
-    let supervisor = marked(&mark(&desk)).into_iter().find_map(parent_of_agent);
+    let found = marked(&mark(desk)).into_iter().find_map(parent_of_agent);
+    Pid::from_raw(found.unwrap()).unwrap()
+}
 
-    kill_process(Pid::from_raw(supervisor.unwrap()).unwrap(), Signal::KILL).unwrap();
+/// A supervisor that can open nothing any more finds its agent's processes all the same.
+#[tokio::test]
+async fn a_supervisor_without_handles_leaves_nobody() {
+    for walls in BOTH {
+        let desk = Desk::new();
+        let caged = family(&desk, walls, &["scatter", "2", "stay"]).await;
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        prlimit(Some(supervisor(&desk)), Resource::Nofile, none).unwrap();
+
+        caged.terminate();
+        let terminated = caged.exited().await;
+
+        assert_eq!(terminated, Exit::Signal(15), "{walls:?}");
+        assert_gone(&mark(&desk));
+    }
+}
+
+#[tokio::test]
+async fn a_killed_supervisor_takes_its_agent_along_in_a_namespace() {
+    let desk = Desk::new();
+    let caged = family(&desk, Walls::Bubblewrap, &["scatter", "1", "stay"]).await;
+
+    kill_process(supervisor(&desk), Signal::KILL).unwrap();
     let exit = caged.exited().await;
 
     assert_eq!(exit, Exit::Unknown);

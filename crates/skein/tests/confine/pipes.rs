@@ -98,3 +98,31 @@ async fn a_home_that_was_prepared_by_the_agent_leads_nowhere() {
         assert_eq!(fs::read_dir(desk.base.join("outside")).unwrap().count(), 0);
     }
 }
+
+/// What is refused to agents is nothing that they miss in their own work.
+#[tokio::test]
+async fn usual_programs_do_without_what_is_refused() {
+    for walls in BOTH {
+        let desk = Desk::new();
+        let script = "set -e; echo a > a; cp -a a b; cp --preserve=all a c; mv a d; install -m 755 d e; \
+                      tar -cf t.tar b; tar -xpf t.tar; ulimit -S -n 100; nice -n 1 true; ionice -c 3 true; \
+                      taskset -c 0 true; echo fine";
+
+        let outcome = outcome(desk.shell(walls, script).await).await;
+
+        assert_eq!(outcome, ("fine\n".to_owned(), String::new(), Exit::Code(0)), "{walls:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_told_the_directory_that_it_is_in() {
+    for walls in BOTH {
+        let desk = Desk::new();
+
+        let caged = desk.spawn(&desk.confinement(walls), &["env"]).await.unwrap();
+        let (said, _, _) = outcome(caged).await;
+
+        let told: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("PWD=")).collect();
+        assert_eq!(told, [desk.workspace().to_str().unwrap()], "{walls:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::PathBuf,
     sync::{
         Arc,
@@ -105,6 +105,28 @@ async fn without_user_namespaces_bubblewrap_says_why_and_is_done_without() {
     );
     assert_eq!(outcome(caged).await.2, Exit::Code(4));
     assert!(matches!(refused, Err(ConfineError::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn a_bubblewrap_that_puts_nothing_into_a_namespace_is_done_without() {
+    let desk = Desk::new();
+    let imposters = [
+        ("does-nothing", "exit 0"),
+        ("only-runs", "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\""),
+    ];
+    for (name, script) in imposters {
+        let mut confinement = desk.confinement(Walls::Bubblewrap);
+        let imposter = desk.base.join(name);
+        fs::write(&imposter, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&imposter, fs::Permissions::from_mode(0o755)).unwrap();
+        confinement.launcher.bubblewrap = Some(imposter);
+
+        let caged = desk.spawn(&confinement, &["sh", "-c", "exit 4"]).await.unwrap();
+
+        let said = "bubblewrap does not work here (it ran nothing in namespaces of its own): ";
+        assert!(caged.shortcomings[0].starts_with(said), "{name}: {:?}", caged.shortcomings);
+        assert_eq!(outcome(caged).await.2, Exit::Code(4), "{name}");
+    }
 }
 
 #[tokio::test]

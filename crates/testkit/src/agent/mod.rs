@@ -14,6 +14,7 @@
 //! | `--auth-required` | refuses `new`, `load` and `resume` with −32000 |
 //! | `--replay before\|after\|none` | where `load` repeats the history: before its response; after it, with a hidden context as the first message of the user, as Gemini does; not at all. `before` unless told |
 //! | `--lost-code CODE` | the code of the error about a session that it does not know; −32002 unless told |
+//! | `--session-id TEXT` | names every new session so |
 //! | `--forget` | keeps no session, so that a new process has lost them all |
 //! | `--ids numbers\|uuids` | its own requests are numbered 0, 1, 2 …, or named by UUIDs |
 //! | `--exit-at POINT[:CODE]` | exits there: `start` (nothing answered), `initialize` (after its answer), `new`, `load` (in the request), `prompt` (before the first update), `update` (after the first one), `answer` (after that of a prompt), `cancel` |
@@ -41,6 +42,8 @@
 //! | `open-tool ID NAME KIND {args}` | a call that never ends |
 //! | `diff PATH TEXT` | writes the file, and tells it as a call with a difference |
 //! | `ask ID KIND PATH [REACTION]` | asks for permission before any word of the call; then writes the file (`edit`) or reads it (another kind), or reacts to the refusal as `--on-reject` says |
+//! | `ask-many N` | asks for so many permissions at once and says how many answers chose an option |
+//! | `deaf-until PATH` | reads no further line of the client before the file is there |
 //! | `write PATH TEXT` `append PATH TEXT` `read PATH` | really, and says what happened |
 //! | `usage IN OUT` | tokens, as a `usage_update` and in the answer to the prompt |
 //! | `stall` | does nothing until it is cancelled |

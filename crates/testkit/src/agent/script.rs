@@ -14,6 +14,8 @@ pub(super) enum Step {
     Tool { call: Call, end: ToolEnd },
     Diff { path: String, text: String },
     Ask { id: String, kind: String, path: String, reaction: Option<Reaction> },
+    AskMany { count: usize },
+    DeafUntil { path: String },
     Write { path: String, text: String },
     Append { path: String, text: String },
     Read { path: String },
@@ -75,6 +77,7 @@ fn step(line: &str) -> Option<Step> {
             Step::Diff { path: path.to_owned(), text: text(new) }
         }
         "ask" => ask(rest)?,
+        "ask-many" => Step::AskMany { count: number(rest)? },
         "usage" => {
             let (input, output) = two(rest)?;
             Step::Usage { input: number(input)?, output: number(output)? }
@@ -113,6 +116,7 @@ fn file(word: &str, rest: &str) -> Option<Step> {
         }
         "read" => Step::Read { path: whole()? },
         "wait-for" => Step::WaitFor { path: whole()? },
+        "deaf-until" => Step::DeafUntil { path: whole()? },
         "pwd" => Step::Pwd,
         _ => return None,
     })

@@ -23,7 +23,7 @@ use super::{
     misbehave::{chatter, end, flood, garbage, long_line},
     options::{Garbage, Options, Point, Replay},
     output::{Output, fresh_id},
-    turn::Turn,
+    turn::{LOOK, Turn},
 };
 
 /// Between SIGTERM and the end.
@@ -37,6 +37,8 @@ pub(super) struct Agent {
     pub(super) journal: Journal,
     memory: Memory,
     sessions: Mutex<HashMap<String, Live>>,
+    /// Nothing is heard until this file is there.
+    pub(super) deaf_until: Mutex<Option<PathBuf>>,
 }
 
 /// A session of this process.
@@ -55,7 +57,8 @@ pub async fn serve(options: Options, home: PathBuf) {
     let memory = if options.forget { Memory::none() } else { Memory::in_home(&home) };
     let output = Output::new(options.ids, options.does(Garbage::Twice));
     let journal = Journal::open(options.journal.as_deref());
-    let agent = Arc::new(Agent { options, output, journal, memory, sessions: Mutex::default() });
+    let (sessions, deaf_until) = (Mutex::default(), Mutex::default());
+    let agent = Arc::new(Agent { options, output, journal, memory, sessions, deaf_until });
     let tasks = TaskTracker::new();
 
     agent.journal.note(&json!({"started": std::process::id()}));
@@ -64,6 +67,7 @@ pub async fn serve(options: Options, home: PathBuf) {
 
     let mut lines = read_lines();
     while let Some(line) = lines.recv().await {
+        agent.until_it_hears().await;
         if let Ok(message) = serde_json::from_str::<Value>(&line) {
             agent.journal.note(&json!({"received": message}));
             agent.clone().receive(message, &tasks).await;
@@ -109,6 +113,16 @@ impl Agent {
         }
         if let Some(mb) = self.options.long_line_mb {
             long_line(&self.output, "no-session-yet", mb);
+        }
+    }
+
+    async fn until_it_hears(&self) {
+        let is_deaf = || {
+            let path = self.deaf_until.lock().unwrap_or_else(PoisonError::into_inner);
+            path.as_ref().is_some_and(|path| !path.exists())
+        };
+        while is_deaf() {
+            sleep(LOOK).await;
         }
     }
 
@@ -197,7 +211,7 @@ impl Agent {
         if self.options.auth_required {
             return self.output.refuse(id, -32000, "Authentication required");
         }
-        let session = fresh_id();
+        let session = self.options.session_id.clone().unwrap_or_else(fresh_id);
         let cwd = params["cwd"].as_str().unwrap_or_default().to_owned();
         let conversation = Conversation { id: session.clone(), cwd, said: Vec::new() };
         self.memory.keep(&conversation);

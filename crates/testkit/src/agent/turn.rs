@@ -1,7 +1,15 @@
 //! One prompt: its lines, played one after the other until one ends the turn or the client cancels it.
 
-use std::{collections::BTreeMap, env, fs, future::pending, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    future::pending,
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +25,7 @@ use super::{
 };
 
 /// How often a file that is waited for is looked for.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// A window that no turn here fills.
 const CONTEXT_TOKENS: u64 = 200_000;
 
@@ -125,6 +133,7 @@ impl Turn {
                 let reaction = reaction.unwrap_or(self.agent.options.on_reject);
                 return self.ask((&id, &kind, &path), reaction).await;
             }
+            Step::AskMany { count } => self.ask_many(count).await,
             Step::Stamp { count, pause_ms } => self.stamp(count, pause_ms).await,
             Step::Usage { input, output } => self.use_tokens(input, output),
             Step::Stall => pending().await,
@@ -159,6 +168,12 @@ impl Turn {
                 while !Path::new(&path).exists() {
                     sleep(LOOK).await;
                 }
+            }
+            Step::DeafUntil { path } => {
+                let path = env::current_dir().unwrap_or_default().join(path);
+                let mut deaf_until =
+                    self.agent.deaf_until.lock().unwrap_or_else(PoisonError::into_inner);
+                *deaf_until = Some(path);
             }
             Step::Flood { count, rate } => {
                 flood(output, &session, count, rate).await;
@@ -275,25 +290,7 @@ impl Turn {
     }
 
     async fn ask(&mut self, (id, kind, path): (&str, &str, &str), reaction: Reaction) -> Next {
-        let tool_call = json!({
-            "toolCallId": id,
-            "title": format!("{kind} {path}"),
-            "kind": kind,
-            "status": "pending",
-            "rawInput": {"path": path},
-            "locations": [{"path": path}],
-        });
-        let option =
-            |id: &str, name: &str, kind: &str| json!({"optionId": id, "name": name, "kind": kind});
-        let params = json!({
-            "sessionId": self.session(),
-            "toolCall": tool_call,
-            "options": [
-                option("yes", "Allow", "allow_once"),
-                option("always", "Always allow", "allow_always"),
-                option("no", "Reject", "reject_once"),
-            ],
-        });
+        let params = self.question(id, kind, path);
         let answer = self.agent.output.ask("session/request_permission", params).await;
         let answer = answer.unwrap_or_default();
         let outcome = &answer["result"]["outcome"];
@@ -310,6 +307,43 @@ impl Turn {
             }
             _ => self.refused(id, outcome, reaction),
         }
+    }
+
+    /// All at once, whoever answers which.
+    async fn ask_many(&mut self, count: usize) {
+        let questions = (0..count).map(|number| {
+            let params = self.question(&format!("many-{number}"), "read", "a.txt");
+            self.agent.output.ask("session/request_permission", params)
+        });
+        let answers = join_all(questions).await;
+        let outcome = |answer: &Option<Value>| {
+            answer.as_ref().map(|answer| answer["result"]["outcome"]["outcome"].clone())
+        };
+        let selected = answers.iter().filter(|answer| outcome(answer) == Some(json!("selected")));
+        let selected = selected.count();
+        self.say(&format!("{selected} selected, {} not", count - selected));
+    }
+
+    fn question(&self, id: &str, kind: &str, path: &str) -> Value {
+        let tool_call = json!({
+            "toolCallId": id,
+            "title": format!("{kind} {path}"),
+            "kind": kind,
+            "status": "pending",
+            "rawInput": {"path": path},
+            "locations": [{"path": path}],
+        });
+        let option =
+            |id: &str, name: &str, kind: &str| json!({"optionId": id, "name": name, "kind": kind});
+        json!({
+            "sessionId": self.session(),
+            "toolCall": tool_call,
+            "options": [
+                option("yes", "Allow", "allow_once"),
+                option("always", "Always allow", "allow_always"),
+                option("no", "Reject", "reject_once"),
+            ],
+        })
     }
 
     fn refused(&mut self, id: &str, outcome: &Value, reaction: Reaction) -> Next {

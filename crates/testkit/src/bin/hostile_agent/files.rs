@@ -10,8 +10,14 @@ use std::{
     thread,
 };
 
+use rustix::{
+    fs::{XattrFlags, fremovexattr, fsetxattr, lremovexattr, lsetxattr, removexattr, setxattr},
+    io::Errno,
+};
+
 use crate::{Outcome, Probe, Targets, perl};
 
+const ATTRIBUTE: &str = "user.skein-probe";
 const SWAPS: usize = 3_000;
 
 pub(super) const PROBES: &[Probe] = &[
@@ -65,6 +71,27 @@ pub(super) const PROBES: &[Probe] = &[
         let mode = fs::Permissions::from_mode(0o777);
         done(fs::set_permissions(t.outside.join("mode"), mode))
     }),
+    ("set_attribute_outside", |t| {
+        Ok(setxattr(t.outside.join("mode"), ATTRIBUTE, b"x", XattrFlags::empty())
+            .map(|()| "set".into())?)
+    }),
+    ("set_attribute_of_link_outside", |t| {
+        Ok(lsetxattr(t.outside.join("mode"), ATTRIBUTE, b"x", XattrFlags::empty())
+            .map(|()| "set".into())?)
+    }),
+    ("set_attribute_by_handle", |_| {
+        fs::write("own", "own")?;
+        Ok(fsetxattr(fs::File::open("own")?, ATTRIBUTE, b"x", XattrFlags::empty())
+            .map(|()| "set".into())?)
+    }),
+    ("remove_attribute_outside", |t| removed(removexattr(t.outside.join("mode"), ATTRIBUTE))),
+    ("remove_attribute_of_link_outside", |t| {
+        removed(lremovexattr(t.outside.join("mode"), ATTRIBUTE))
+    }),
+    ("remove_attribute_by_handle", |_| {
+        fs::write("own", "own")?;
+        removed(fremovexattr(fs::File::open("own")?, ATTRIBUTE))
+    }),
     ("run_program_outside", |t| {
         t.expect_secret(Command::new(t.outside.join("tool")).output()?.stdout)
     }),
@@ -94,6 +121,14 @@ pub(super) const PROBES: &[Probe] = &[
     ("log_read", |_| found(fs::read_dir("/var/log")?.count())),
     ("inherited_handles", inherited_handles),
 ];
+
+/// That there is nothing to remove is known only to who may remove it.
+fn removed(result: rustix::io::Result<()>) -> Outcome {
+    match result {
+        Ok(()) | Err(Errno::NODATA) => Ok("removed".into()),
+        Err(error) => Err(error.into()),
+    }
+}
 
 pub(super) fn done<T>(result: std::io::Result<T>) -> Outcome {
     result.map(|_| "done".to_owned()).map_err(Into::into)

@@ -102,6 +102,9 @@ pub(super) const PROBES: &[Probe] = &[
             "syscall($ARGV[0] + 0, 999, 0, 0); die $! if $!{EPERM}; print \"let through: $!\"";
         perl(script, &[call])
     }),
+    ("system_v_memory", |_| system_v("shmget(0, 4096, 0600)", "shmctl($id, 0, 0)")),
+    ("system_v_messages", |_| system_v("msgget(0, 0600)", "msgctl($id, 0, 0)")),
+    ("system_v_semaphores", |_| system_v("semget(0, 1, 0600)", "semctl($id, 0, 0, 0)")),
     ("other_mounts", |t| {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let roots = mounts.lines().filter_map(|line| line.split(' ').nth(1));
@@ -121,6 +124,11 @@ fn ran(command: &mut Command) -> Outcome {
         true => Ok("ran".into()),
         false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned().into()),
     }
+}
+
+/// Makes something that every process of the user can find, and takes it away again.
+fn system_v(make: &str, remove: &str) -> Outcome {
+    perl(&format!("my $id = {make}; defined $id or die $!; {remove}; print 'made'"), &[])
 }
 
 fn mount_in_user_namespace(_: &Targets) -> Outcome {

@@ -2,7 +2,13 @@
 
 use std::{fs, fs::File};
 
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, getppid};
+use rustix::{
+    process::{
+        Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Signal, getppid, getpriority_process,
+        getuid, prlimit, setpriority_pgrp, setpriority_process, setpriority_user,
+    },
+    thread::{sched_getaffinity, sched_setaffinity},
+};
 
 use crate::{
     Outcome, Probe, Targets,
@@ -32,6 +38,56 @@ pub(super) const PROBES: &[Probe] = &[
     ("victim_kill", victim_kill),
     ("victim_ptrace", |t| ptrace(t.victim_pid)),
     ("victim_memory", |t| memory(t.victim_pid)),
+    ("supervisor_limits", |_| limit(parent()?)),
+    ("victim_limits", |t| limit(t.victim_pid)),
+    ("supervisor_priority", |_| priority(parent()?)),
+    ("victim_priority", |t| priority(t.victim_pid)),
+    ("priority_of_all", |_| {
+        let (user, current) = (getuid(), getpriority_process(None)?);
+        Ok(setpriority_user(user, current).map(|()| "set".into())?)
+    }),
+    ("priority_of_group", |_| {
+        let current = getpriority_process(None)?;
+        Ok(setpriority_pgrp(None, current).map(|()| "set".into())?)
+    }),
+    ("supervisor_processors", |_| processors(parent()?)),
+    ("victim_processors", |t| processors(t.victim_pid)),
+    ("victim_scheduler", |t| {
+        let script = "my $p = pack('i', 0); syscall($n, $pid, 0, $p)";
+        call(by_architecture(144, 119), t.victim_pid, script)
+    }),
+    ("victim_scheduler_parameter", |t| {
+        let script = "my $p = pack('i', 0); syscall($n, $pid, $p)";
+        call(by_architecture(142, 118), t.victim_pid, script)
+    }),
+    ("victim_scheduler_attributes", |t| {
+        let script = "my $nice = getpriority(0, $pid); my $a = pack('LLQlLQQQ', 48, 0, 0, $nice, 0, 0, 0, 0); \
+                      syscall($n, $pid, $a, 0)";
+        call(by_architecture(314, 274), t.victim_pid, script)
+    }),
+    ("victim_disk_priority", |t| {
+        call(by_architecture(251, 30), t.victim_pid, "syscall($n, 1, $pid, (2 << 13) | 4)")
+    }),
+    ("victim_read_memory", |t| call(by_architecture(310, 270), t.victim_pid, REMOTE_MEMORY)),
+    ("victim_write_memory", |t| call(by_architecture(311, 271), t.victim_pid, REMOTE_MEMORY)),
+    ("victim_compare", |t| {
+        call(by_architecture(312, 272), t.victim_pid, "syscall($n, $$, $pid, 0, 0, 0)")
+    }),
+    ("victim_advise_memory", |t| {
+        let script = "my $i = pack('QQ', 4096, 4096); my $fd = syscall(434, $pid, 0); \
+                      $fd < 0 or syscall($n, $fd, $i, 1, 20, 0)";
+        call(440, t.victim_pid, script)
+    }),
+    ("victim_release_memory", |t| {
+        call(448, t.victim_pid, "my $fd = syscall(434, $pid, 0); $fd < 0 or syscall($n, $fd, 0)")
+    }),
+    ("victim_migrate_memory", |t| {
+        let script = "my $m = pack('Q', 1); syscall($n, $pid, 2, $m, $m)";
+        call(by_architecture(256, 238), t.victim_pid, script)
+    }),
+    ("victim_move_memory", |t| {
+        call(by_architecture(279, 239), t.victim_pid, "syscall($n, $pid, 0, 0, 0, 0, 0)")
+    }),
     ("environment_secrets", |_| {
         let secret = std::env::vars_os().find(|(name, _)| {
             let name = name.as_encoded_bytes();
@@ -44,6 +100,43 @@ pub(super) const PROBES: &[Probe] = &[
             .ok_or_else(|| "nothing of Skein's".into())
     }),
 ];
+
+/// A page that is not there: whoever may look for it in the other process is told so.
+const REMOTE_MEMORY: &str = "my $b = ' ' x 8; my $l = pack('PQ', $b, 8); my $r = pack('QQ', 4096, 8); \
+                             syscall($n, $pid, $l, 1, $r, 1, 0)";
+
+fn by_architecture(x86: u32, arm: u32) -> u32 {
+    if cfg!(target_arch = "x86_64") { x86 } else { arm }
+}
+
+/// Makes a system call about another process. Only a refusal counts as one, not that the call makes no sense.
+fn call(number: u32, pid: i32, script: &str) -> Outcome {
+    let script = format!(
+        "my ($n, $pid) = map {{ $_ + 0 }} @ARGV; $! = 0; {script}; \
+         die $! if $!{{EPERM}} || $!{{EACCES}} || $!{{ESRCH}} || $!{{ENOSYS}}; print \"let through: $!\""
+    );
+    perl(&script, &[&number.to_string(), &pid.to_string()])
+}
+
+/// Sets a limit that harms nobody.
+fn limit(pid: i32) -> Outcome {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    Ok(prlimit(Pid::from_raw(pid), Resource::Core, none).map(|_| "set".into())?)
+}
+
+/// Sets the priority that the process has.
+fn priority(pid: i32) -> Outcome {
+    let pid = Pid::from_raw(pid);
+    let current = getpriority_process(pid)?;
+    Ok(setpriority_process(pid, current).map(|()| "set".into())?)
+}
+
+/// Sets the processors that the process has.
+fn processors(pid: i32) -> Outcome {
+    let pid = Pid::from_raw(pid);
+    let current = sched_getaffinity(pid)?;
+    Ok(sched_setaffinity(pid, &current).map(|()| "set".into())?)
+}
 
 /// The process that started the one that tries all probes, which started this one.
 fn parent() -> Result<i32, Box<dyn std::error::Error>> {
