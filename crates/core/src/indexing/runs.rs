@@ -207,16 +207,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_removal_stops_the_run_and_what_is_asked_for_then_comes_after_it() {
-        let (runs, stop) = (Arc::new(Runs::default()), CancellationToken::new());
+        let (runs, stop) = (Runs::default(), CancellationToken::new());
         let key = request(None).key();
         let run = runs.enter(&request(None), &stop).unwrap();
         runs.enter(&request(Some("c1")), &stop);
-        let (other, token) = (Arc::clone(&runs), stop.clone());
-        let removal = tokio::spawn(async move { other.stop(key, &token).await });
-        run.stop.cancelled().await;
+        let removed = runs.stop(key, &stop);
+        let ended = async {
+            run.stop.cancelled().await;
+            runs.follow(key, &run, &stop)
+        };
 
-        assert!(runs.follow(key, &run, &stop).is_none(), "what waited behind it is dropped");
-        let removal = removal.await.unwrap();
+        let (removal, follower) = tokio::join!(removed, ended);
+
+        assert!(follower.is_none(), "what waited behind it is dropped");
         assert!(runs.enter(&request(Some("c2")), &stop).is_none());
         let (next, _) = runs.follow(key, &removal, &stop).unwrap();
 

@@ -482,7 +482,22 @@ fn weight(body: &EventBody) -> usize {
             let values = [&tool.args, &tool.result].into_iter().flatten();
             tool.tool.len() + values.map(size).sum::<usize>()
         }
-        _ => 0,
+        EventBody::SessionCreated(_)
+        | EventBody::SessionUpdated(_)
+        | EventBody::SessionSuspended(_)
+        | EventBody::SessionResumed(_)
+        | EventBody::SessionCompleted(_)
+        | EventBody::SessionCancelled(_)
+        | EventBody::SessionFailed(_)
+        | EventBody::TurnCreated(_)
+        | EventBody::TurnStarted(_)
+        | EventBody::ContextPlanned(_)
+        | EventBody::MessageCompleted(_)
+        | EventBody::PermissionRequested(_)
+        | EventBody::PermissionResolved(_)
+        | EventBody::UsageRecorded(_)
+        | EventBody::TurnCompleted(_)
+        | EventBody::TurnFailed(_) => 0,
     }
 }
 
