@@ -9,6 +9,7 @@ mod bundle;
 mod growing;
 pub(crate) mod outcome;
 mod paced;
+mod pieces;
 mod planning;
 mod questions;
 mod queue;
