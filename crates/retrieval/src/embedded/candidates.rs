@@ -19,11 +19,11 @@ use crate::query::rarity;
 const MAX_WEIGHED: u64 = 1_200;
 
 /// Occurrences that are looked at; of a token that alone has more, the first.
-const MAX_OCCURRENCES: u64 = 12_000;
+const MAX_OCCURRENCES: u64 = 3_000;
 
-/// What it adds, in parts of a token's worth, that it is in a name or in the path.
-const IN_SYMBOL: f64 = 1.2;
-const IN_PATH: f64 = 0.6;
+/// What it adds, in parts of a token's worth, that it is in a name or in the path. Telling one from the other would cost
+/// another look at every occurrence.
+const NAMED: f64 = 1.0;
 
 type Weights = HashMap<i64, f64, BuildHasherDefault<RowHasher>>;
 
@@ -49,8 +49,8 @@ pub(super) fn candidates(
         let worth = rarity(*count, corpus.chunks);
         let word = quoted(term);
         add(db, corpus, &format!("{scope}({word})"), worth, &mut weights)?;
-        add(db, corpus, &format!("{scope}(symbol : {word})"), worth * IN_SYMBOL, &mut weights)?;
-        add(db, corpus, &format!("{scope}(path : {word})"), worth * IN_PATH, &mut weights)?;
+        let named = format!("{scope}({{symbol path}} : {word})");
+        add(db, corpus, &named, worth * NAMED, &mut weights)?;
     }
     let rows: Vec<Candidate> =
         weights.into_iter().map(|(row, weight)| Candidate { row, weight }).collect();

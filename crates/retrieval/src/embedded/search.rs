@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Candidates that are read and ranked.
-const CANDIDATES: usize = 128;
+const CANDIDATES: usize = 96;
 
 /// Passages that are looked up to find candidates that pass the filters.
 const MAX_LOOKED_UP: usize = 20_000;
